@@ -53,7 +53,7 @@ package() {
 
 start_agent() {
     # Where the unit is started by its device this changes nothing, and is no error.
-    systemctl enable qemu-guest-agent.service
+    systemctl --quiet enable qemu-guest-agent.service
     if [[ -e /dev/virtio-ports/org.qemu.guest_agent.0 ]]; then
         systemctl start qemu-guest-agent.service
     else
@@ -90,7 +90,8 @@ main() {
     if [[ -n ${VM_TIMEZONE:-} ]]; then
         set_timezone
     fi
-    if [[ -n ${VM_ROOT_PASSWORD:-} ]]; then
+    # Not by its value, which `set -x` would show.
+    if [[ ${VM_ROOT_PASSWORD:+set} ]]; then
         set_root_password
     fi
     say "the VM is up to date"
