@@ -5,6 +5,8 @@
 #![warn(missing_docs)]
 
 mod event;
+pub mod jobs;
+mod lease;
 mod step;
 
 pub use event::Event;
@@ -12,6 +14,8 @@ pub use event::Kind;
 pub use event::Left;
 pub use event::Stream;
 pub use event::Wire;
+pub use lease::Lease;
+pub use lease::Leases;
 pub use step::Interruptible;
 pub use step::OnFailure;
 pub use step::Step;
