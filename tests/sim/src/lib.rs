@@ -1,1 +1,4 @@
+//! A Proxmox VE cluster to test against and to play with.
 
+pub mod guest;
+mod ssh;
