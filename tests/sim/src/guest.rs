@@ -14,11 +14,12 @@ mod words;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use russh::keys::PrivateKey;
 use russh::keys::PublicKey;
@@ -44,30 +45,19 @@ pub use self::record::Executed;
 pub use self::record::Login;
 pub use self::record::Seen;
 
-/// A VM as its guest needs to know it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuestSpec {
-    /// The VM's id.
-    pub vmid: u32,
-    /// Its host name.
-    pub name: String,
-    /// The one user who can log in, as `ciuser` says.
-    pub user: String,
-    /// The public keys that can log in, one line each, as `sshkeys` says.
-    pub keys: Vec<String>,
-    /// Its address, as `ipconfig0` says.
-    pub address: Ipv4Addr,
-    /// The length of the network's prefix.
-    pub prefix: u8,
-    /// The port of its SSH server.
-    pub port: u16,
-}
+use crate::effect::GuestSpec;
 
 /// All acted guests of a cluster.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Guests {
+    port: u16,
     machines: Arc<Mutex<HashMap<u32, Machine>>>,
 }
+
+/// A guest did not power off when it was asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("VM quit/powerdown failed - got timeout")]
+pub struct StaysUp;
 
 /// What is left of a VM while its power is off, and how to reach it while it is on.
 #[derive(Debug)]
@@ -79,7 +69,8 @@ struct Machine {
 #[derive(Debug)]
 struct Power {
     on: CancellationToken,
-    reboots: mpsc::UnboundedSender<()>,
+    boots: mpsc::UnboundedSender<Arc<Guest>>,
+    behaviour: Behaviour,
 }
 
 impl Drop for Power {
@@ -93,12 +84,21 @@ impl Drop for Power {
 struct Memory {
     seen: Mutex<Seen>,
     host_key: Mutex<PrivateKey>,
+    /// Whether a first boot has begun: cloud-init then has nothing more to do.
+    set_up: Mutex<bool>,
+}
+
+impl Memory {
+    fn new() -> io::Result<Self> {
+        let host_key = Mutex::new(crate::ssh::new_key()?);
+        Ok(Self { seen: Mutex::default(), host_key, set_up: Mutex::default() })
+    }
 }
 
 impl Guests {
-    /// No guests yet.
-    pub fn new() -> Self {
-        Self::default()
+    /// No guests yet; the port is that of their SSH servers.
+    pub fn new(port: u16) -> Self {
+        Self { port, machines: Arc::default() }
     }
 
     /// Powers a guest on. One that is on already is powered off first.
@@ -106,17 +106,18 @@ impl Guests {
     /// Must be called inside a tokio runtime.
     pub fn start(&self, spec: GuestSpec, behaviour: Behaviour) -> io::Result<()> {
         let mut machines = locked(&self.machines);
-        let memory = match machines.get(&spec.vmid) {
+        let vmid = spec.vmid;
+        let memory = match machines.get(&vmid) {
             Some(machine) => Arc::clone(&machine.memory),
-            None => Arc::new(Memory { seen: Mutex::default(), host_key: Mutex::new(crate::ssh::new_key()?) }),
+            None => Arc::new(Memory::new()?),
         };
+        let first = !std::mem::replace(&mut *locked(&memory.set_up), true);
         let on = CancellationToken::new();
-        let (reboots, orders) = mpsc::unbounded_channel();
-        let guest = Arc::new(Guest::new(spec, behaviour, Arc::clone(&memory)));
-        let vmid = guest.spec.vmid;
-        tokio::spawn(on.clone().run_until_cancelled_owned(boot::run(guest, orders)));
+        let (boots, orders) = mpsc::unbounded_channel();
+        let guest = Arc::new(Guest::new(spec, self.port, behaviour.clone(), Arc::clone(&memory)));
+        tokio::spawn(on.clone().run_until_cancelled_owned(boot::run(guest, first, orders)));
         // Replacing the entry drops the power of the one before.
-        machines.insert(vmid, Machine { memory, power: Some(Power { on, reboots }) });
+        machines.insert(vmid, Machine { memory, power: Some(Power { on, boots, behaviour }) });
         Ok(())
     }
 
@@ -127,18 +128,52 @@ impl Guests {
         }
     }
 
-    /// Boots a guest anew.
-    pub fn reboot(&self, vmid: u32) {
-        if let Some(power) = locked(&self.machines).get(&vmid).and_then(|machine| machine.power.as_ref()) {
-            // Fails only when the guest has been powered off meanwhile.
-            _ = power.reboots.send(());
+    /// Asks a guest to power off and waits until it has, for at most `timeout`.
+    pub async fn shut_down(&self, vmid: u32, timeout: Duration) -> Result<(), StaysUp> {
+        self.quit(vmid, timeout).await?;
+        self.stop(vmid);
+        Ok(())
+    }
+
+    /// Asks a guest to power off, waits until it has, and boots it as `spec` says.
+    ///
+    /// A guest that lingers answers on for a while with its old boot.
+    pub async fn reboot(&self, spec: GuestSpec, timeout: Duration) -> Result<(), StaysUp> {
+        let vmid = spec.vmid;
+        self.quit(vmid, timeout).await?;
+        let machines = locked(&self.machines);
+        let Some(machine) = machines.get(&vmid) else { return Ok(()) };
+        if let Some(power) = &machine.power {
+            let guest = Guest::new(spec, self.port, power.behaviour.clone(), Arc::clone(&machine.memory));
+            // Refused only by a guest that could not boot at all.
+            _ = power.boots.send(Arc::new(guest));
+        }
+        Ok(())
+    }
+
+    async fn quit(&self, vmid: u32, timeout: Duration) -> Result<(), StaysUp> {
+        let asked = locked(&self.machines)
+            .get(&vmid)
+            .and_then(|machine| machine.power.as_ref())
+            .map(|power| power.behaviour.powers_off);
+        match asked.map(When::pick) {
+            None => Ok(()),
+            Some(Some(takes)) if takes <= timeout => {
+                tokio::time::sleep(takes).await;
+                Ok(())
+            }
+            Some(_) => {
+                tokio::time::sleep(timeout).await;
+                Err(StaysUp)
+            }
         }
     }
 
-    /// Powers a guest off and forgets its host key; what it has seen stays.
+    /// Powers a guest off and forgets its disk, host key and all; what it has seen stays.
     pub fn destroy(&self, vmid: u32) -> io::Result<()> {
         if let Some(machine) = locked(&self.machines).get_mut(&vmid) {
             machine.power = None;
+            *locked(&machine.memory.set_up) = false;
             *locked(&machine.memory.host_key) = crate::ssh::new_key()?;
         }
         Ok(())
@@ -167,21 +202,38 @@ impl Guests {
 #[derive(Debug)]
 struct Guest {
     spec: GuestSpec,
-    behaviour: Behaviour,
+    /// Who can log in: `ciuser`, or the image's own default.
+    user: Option<String>,
     keys: Vec<PublicKey>,
+    /// Where it listens; nowhere without a static address.
+    listens: Option<SocketAddr>,
+    behaviour: Behaviour,
     memory: Arc<Memory>,
 }
 
 impl Guest {
-    fn new(spec: GuestSpec, behaviour: Behaviour, memory: Arc<Memory>) -> Self {
+    fn new(spec: GuestSpec, port: u16, behaviour: Behaviour, memory: Arc<Memory>) -> Self {
         // Lines that are no keys admit nobody, as in an `authorized_keys` file.
         let keys = spec.keys.iter().filter_map(|line| PublicKey::from_openssh(line).ok()).collect();
-        Self { spec, behaviour, keys, memory }
+        let user = spec.user.clone().or_else(|| default_user(&spec).map(str::to_owned));
+        let listens = spec.address.map(|address| SocketAddr::from((address, port)));
+        Self { spec, user, keys, listens, behaviour, memory }
     }
 
     fn see(&self, change: impl FnOnce(&mut Seen)) {
         change(&mut locked(&self.memory.seen));
     }
+}
+
+/// The user that an image brings along, by the operating system in its tags or its file's name.
+fn default_user(spec: &GuestSpec) -> Option<&'static str> {
+    let imported = spec.disk.as_ref().and_then(|disk| disk.imported_from.as_deref());
+    let told = |system: &str| {
+        [spec.tags.as_deref(), imported].into_iter().flatten().any(|text| text.to_lowercase().contains(system))
+    };
+    [("debian", "debian"), ("ubuntu", "ubuntu"), ("rocky", "rocky")]
+        .into_iter()
+        .find_map(|(system, user)| told(system).then_some(user))
 }
 
 /// A lock whose holder cannot have left it half changed.

@@ -1,5 +1,7 @@
 //! How an acted guest behaves: when it can be reached, what its first boot does, how its script goes.
 
+use std::hash::BuildHasher;
+use std::hash::RandomState;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,7 +9,7 @@ use bytes::Bytes;
 pub use crate::ssh::Stream;
 
 /// How a guest behaves from power-on to the end of its script. The default is a good guest in a hurry.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Behaviour {
     /// The first boot.
     pub first: Boot,
@@ -19,10 +21,27 @@ pub struct Behaviour {
     pub script: Script,
     /// Which host key is shown.
     pub host_key: HostKey,
-    /// For how long the old boot still answers after a reboot was ordered.
+    /// How long it takes to power off when it is asked to; never means that it ignores it.
+    pub powers_off: When,
+    /// For how long the old boot still answers after a reboot has been acknowledged.
     pub lingers: Duration,
     /// Whether the keys open `root` too, beside the configured user.
     pub root: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            first: Boot::default(),
+            again: Boot::default(),
+            cloud_init: CloudInit::default(),
+            script: Script::default(),
+            host_key: HostKey::Kept,
+            powers_off: When::After(Duration::from_millis(10)),
+            lingers: Duration::ZERO,
+            root: false,
+        }
+    }
 }
 
 /// When something happens.
@@ -39,6 +58,21 @@ pub enum When {
 impl When {
     /// At once.
     pub const NOW: Self = Self::After(Duration::ZERO);
+
+    /// Settles for one moment.
+    pub(crate) fn pick(self) -> Option<Duration> {
+        match self {
+            Self::After(after) => Some(after),
+            Self::Between(low, high) => Some(low + high.saturating_sub(low).mul_f64(random_share())),
+            Self::Never => None,
+        }
+    }
+}
+
+/// A number from 0 up to 1. The hasher's keys are the one source of randomness in the standard library.
+fn random_share() -> f64 {
+    let number = RandomState::new().hash_one(0) >> 32;
+    f64::from(u32::try_from(number).unwrap_or_default()) / f64::from(u32::MAX)
 }
 
 /// How a boot becomes reachable. Each moment counts from the one before.
@@ -165,10 +199,9 @@ pub enum End {
 }
 
 /// Which host key a guest shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostKey {
     /// The same for as long as the guest exists.
-    #[default]
     Kept,
     /// Another one for every connection after the first login.
     NewAfterFirstLogin,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,13 +16,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::sync::DropGuard;
 
 use crate::guest::BootSeen;
 use crate::guest::Guest;
 use crate::guest::HostKey;
 use crate::guest::Login;
-use crate::guest::When;
 use crate::guest::behaviour::CloudInitEnd;
 use crate::guest::locked;
 use crate::ssh;
@@ -44,49 +43,47 @@ pub(crate) struct Booted {
 }
 
 /// Boots, and boots again as often as it is told to. Dropping the future is the power switch.
-pub(crate) async fn run(guest: Arc<Guest>, mut reboots: mpsc::UnboundedReceiver<()>) {
-    let mut first = true;
+pub(crate) async fn run(mut guest: Arc<Guest>, mut first: bool, mut boots: mpsc::UnboundedReceiver<Arc<Guest>>) {
     loop {
-        let boot = boot(Arc::clone(&guest), first);
+        let vmid = guest.spec.vmid;
+        let lingers = guest.behaviour.lingers;
+        let boot = boot(guest, first);
         tokio::pin!(boot);
         tokio::select! {
             ended = &mut boot => {
                 if let Err(error) = ended {
-                    tracing::warn!(vmid = guest.spec.vmid, %error, "a guest cannot boot");
-                    return;
+                    tracing::warn!(vmid, %error, "a guest cannot boot");
                 }
+                return;
             }
-            order = reboots.recv() => {
-                if order.is_none() {
-                    return;
-                }
+            next = boots.recv() => {
+                let Some(next) = next else { return };
                 // The old boot answers on for a while, or not at all.
-                _ = tokio::time::timeout(guest.behaviour.lingers, boot).await;
+                _ = tokio::time::timeout(lingers, &mut boot).await;
+                guest = next;
+                first = false;
             }
         }
-        first = false;
     }
 }
 
 async fn boot(guest: Arc<Guest>, first: bool) -> io::Result<()> {
-    let plan = if first { &guest.behaviour.first } else { &guest.behaviour.again }.clone();
+    let behaviour = &guest.behaviour;
+    let plan = if first { behaviour.first.clone() } else { behaviour.again.clone() };
     let id = random_id()?;
     let began = SystemTime::now();
     let seen = BootSeen { id: id.clone(), began, port_open: None, login_possible: None };
     guest.see(|seen_so_far| seen_so_far.boots.push(seen));
-    if !first && guest.behaviour.host_key == HostKey::NewEachBoot {
+    if !first && behaviour.host_key == HostKey::NewEachBoot {
         *locked(&guest.memory.host_key) = ssh::new_key()?;
     }
-    let Some(port) = moment(Instant::now(), plan.port)? else { return std::future::pending().await };
-    tokio::time::sleep_until(port).await;
-    let listener = listen(&guest).await?;
+    let (Some(port), Some(listens)) = (plan.port.pick(), guest.listens) else { return std::future::pending().await };
+    tokio::time::sleep(port).await;
+    let listener = listen(listens).await?;
     let open = Instant::now();
     let settled = open + plan.resets;
-    let banner = moment(settled, plan.banner)?;
-    let login = match banner {
-        Some(banner) => moment(banner, plan.login)?,
-        None => None,
-    };
+    let banner = plan.banner.pick().map(|after| settled + after);
+    let login = banner.and_then(|banner| Some(banner + plan.login.pick()?));
     let now = SystemTime::now();
     guest.see(|seen| {
         if let Some(boot) = seen.boots.last_mut() {
@@ -95,15 +92,15 @@ async fn boot(guest: Arc<Guest>, first: bool) -> io::Result<()> {
         }
     });
     let off = CancellationToken::new();
-    let _off: DropGuard = off.clone().drop_guard();
+    let _off = off.clone().drop_guard();
     let processes = Mutex::default();
     let booted = Arc::new(Booted { guest, id, first, banner, login, processes, off });
     accept(listener, settled, booted).await
 }
 
-async fn listen(guest: &Guest) -> io::Result<TcpListener> {
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     loop {
-        match TcpListener::bind((guest.spec.address, guest.spec.port)).await {
+        match TcpListener::bind(address).await {
             Ok(listener) => return Ok(listener),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => tokio::time::sleep(BIND_AGAIN).await,
             Err(error) => return Err(error),
@@ -147,14 +144,11 @@ impl Booted {
     /// Resolves when cloud-init has ended; never when it does not.
     pub(crate) async fn cloud_init_ended(&self) {
         let behaviour = &self.guest.behaviour.cloud_init;
-        match self.login {
-            Some(login) if self.first && behaviour.end == CloudInitEnd::Hangs => {
-                _ = login;
-                std::future::pending().await
-            }
-            Some(login) if self.first => tokio::time::sleep_until(login + behaviour.takes).await,
-            Some(_) | None => {}
+        let Some(login) = self.login.filter(|_| self.first) else { return };
+        if behaviour.end == CloudInitEnd::Hangs {
+            std::future::pending().await
         }
+        tokio::time::sleep_until(login + behaviour.takes).await;
     }
 
     /// Whether cloud-init has ended.
@@ -164,8 +158,8 @@ impl Booted {
         !self.first || ended && behaviour.end != CloudInitEnd::Hangs
     }
 
-    pub(crate) fn admits_user(&self, user: &str) -> bool {
-        user == self.guest.spec.user || self.guest.behaviour.root && user == "root"
+    fn admits_user(&self, user: &str) -> bool {
+        self.guest.user.as_deref() == Some(user) || self.guest.behaviour.root && user == "root"
     }
 }
 
@@ -199,29 +193,7 @@ impl ssh::Host for Booted {
     }
 }
 
-/// When something happens, seen from `start`.
-fn moment(start: Instant, when: When) -> io::Result<Option<Instant>> {
-    Ok(match when {
-        When::After(after) => Some(start + after),
-        When::Between(low, high) => {
-            let span = high.saturating_sub(low);
-            let share = random_share()?;
-            Some(start + low + span.mul_f64(share))
-        }
-        When::Never => None,
-    })
-}
-
-/// A number between 0 and 1.
-fn random_share() -> io::Result<f64> {
-    let id = random_id()?;
-    let head = id.split('-').next().unwrap_or_default();
-    let number = u32::from_str_radix(head, 16).map_err(io::Error::other)?;
-    Ok(f64::from(number) / f64::from(u32::MAX))
-}
-
 /// A random id in the form in which Linux names its boots; Linux makes a new one for every reader.
 fn random_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim_end().to_owned())
 }
-
