@@ -24,6 +24,7 @@ use std::time::Duration;
 use russh::keys::PrivateKey;
 use russh::keys::PublicKey;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::act::Act;
@@ -71,6 +72,7 @@ struct Power {
     on: CancellationToken,
     boots: mpsc::UnboundedSender<Arc<Guest>>,
     behaviour: Behaviour,
+    task: JoinHandle<Option<()>>,
 }
 
 impl Drop for Power {
@@ -115,23 +117,31 @@ impl Guests {
         let on = CancellationToken::new();
         let (boots, orders) = mpsc::unbounded_channel();
         let guest = Arc::new(Guest::new(spec, self.port, behaviour.clone(), Arc::clone(&memory)));
-        tokio::spawn(on.clone().run_until_cancelled_owned(boot::run(guest, first, orders)));
+        // Seen from now on, not from when the task gets its turn.
+        let id = boot::begin(&guest)?;
+        let boots_of_it = boot::run(guest, id, first, orders);
+        let task = tokio::spawn(on.clone().run_until_cancelled_owned(boots_of_it));
         // Replacing the entry drops the power of the one before.
-        machines.insert(vmid, Machine { memory, power: Some(Power { on, boots, behaviour }) });
+        machines
+            .insert(vmid, Machine { memory, power: Some(Power { on, boots, behaviour, task }) });
         Ok(())
     }
 
-    /// Powers a guest off, at once.
-    pub fn stop(&self, vmid: u32) {
-        if let Some(machine) = locked(&self.machines).get_mut(&vmid) {
-            machine.power = None;
+    /// Powers a guest off, at once. When this returns nothing of it answers any more.
+    pub async fn stop(&self, vmid: u32) {
+        let power = locked(&self.machines).get_mut(&vmid).and_then(|machine| machine.power.take());
+        if let Some(mut power) = power {
+            power.on.cancel();
+            if let Err(error) = (&mut power.task).await {
+                tracing::warn!(vmid, %error, "a guest has fallen over");
+            }
         }
     }
 
     /// Asks a guest to power off and waits until it has, for at most `timeout`.
     pub async fn shut_down(&self, vmid: u32, timeout: Duration) -> Result<(), StaysUp> {
         self.quit(vmid, timeout).await?;
-        self.stop(vmid);
+        self.stop(vmid).await;
         Ok(())
     }
 
@@ -144,7 +154,8 @@ impl Guests {
         let machines = locked(&self.machines);
         let Some(machine) = machines.get(&vmid) else { return Ok(()) };
         if let Some(power) = &machine.power {
-            let guest = Guest::new(spec, self.port, power.behaviour.clone(), Arc::clone(&machine.memory));
+            let guest =
+                Guest::new(spec, self.port, power.behaviour.clone(), Arc::clone(&machine.memory));
             // Refused only by a guest that could not boot at all.
             _ = power.boots.send(Arc::new(guest));
         }
@@ -170,9 +181,9 @@ impl Guests {
     }
 
     /// Powers a guest off and forgets its disk, host key and all; what it has seen stays.
-    pub fn destroy(&self, vmid: u32) -> io::Result<()> {
-        if let Some(machine) = locked(&self.machines).get_mut(&vmid) {
-            machine.power = None;
+    pub async fn destroy(&self, vmid: u32) -> io::Result<()> {
+        self.stop(vmid).await;
+        if let Some(machine) = locked(&self.machines).get(&vmid) {
             *locked(&machine.memory.set_up) = false;
             *locked(&machine.memory.host_key) = crate::ssh::new_key()?;
         }
@@ -229,7 +240,10 @@ impl Guest {
 fn default_user(spec: &GuestSpec) -> Option<&'static str> {
     let imported = spec.disk.as_ref().and_then(|disk| disk.imported_from.as_deref());
     let told = |system: &str| {
-        [spec.tags.as_deref(), imported].into_iter().flatten().any(|text| text.to_lowercase().contains(system))
+        [spec.tags.as_deref(), imported]
+            .into_iter()
+            .flatten()
+            .any(|text| text.to_lowercase().contains(system))
     };
     [("debian", "debian"), ("ubuntu", "ubuntu"), ("rocky", "rocky")]
         .into_iter()

@@ -10,4 +10,6 @@
 
 pub mod effect;
 pub mod guest;
-mod ssh;
+pub mod ssh;
+#[cfg(test)]
+mod testing;

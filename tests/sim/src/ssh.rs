@@ -130,6 +130,15 @@ impl Output {
         }
     }
 
+    /// Waits until the client has everything that was written: it is asked for something that it
+    /// refuses, and refuses only after it has read what came before.
+    pub async fn arrived(&self) {
+        tokio::select! {
+            () = self.closed.cancelled() => {}
+            _ = self.session.channel_open_session() => {}
+        }
+    }
+
     /// Resolves once the client has closed the channel or the connection.
     pub async fn closed(&self) {
         self.closed.cancelled().await;
@@ -142,7 +151,10 @@ impl Output {
                 Exit::Killed => {
                     let (message, language) = (String::new(), String::new());
                     // Refused only when the connection has ended, which the next line notices.
-                    _ = self.session.exit_signal_request(self.writer.id(), Sig::TERM, false, message, language).await;
+                    _ = self
+                        .session
+                        .exit_signal_request(self.writer.id(), Sig::TERM, false, message, language)
+                        .await;
                 }
                 Exit::Nothing => {}
             }
@@ -192,15 +204,15 @@ impl Link {
 
 /// A new ed25519 key.
 pub(crate) fn new_key() -> io::Result<PrivateKey> {
-    PrivateKey::random(&mut russh::keys::key::safe_rng(), Algorithm::Ed25519).map_err(io::Error::other)
+    PrivateKey::random(&mut russh::keys::key::safe_rng(), Algorithm::Ed25519)
+        .map_err(io::Error::other)
 }
 
 /// Speaks SSH on a connection until it ends.
 pub(crate) async fn serve<H: Host>(host: Arc<H>, key: PrivateKey, tcp: TcpStream) {
     let (near, far) = tokio::io::duplex(LINE_BUFFER);
     let (sender, line) = watch::channel(Line::Up);
-    let link = Link(Arc::new(sender));
-    let session = speak(host, key, near, link.clone());
+    let session = speak(host, key, near, Link(Arc::new(sender)));
     let carried = carry(tcp, far, line);
     tokio::join!(session, carried);
 }
@@ -220,7 +232,8 @@ async fn speak<H: Host>(
         inactivity_timeout: None,
         ..server::Config::default()
     };
-    let connection = Connection { host, link, user: String::new(), offered: false, admitted: false };
+    let connection =
+        Connection { host, link, user: String::new(), offered: false, admitted: false };
     let ended = match server::run_stream(Arc::new(config), stream, connection).await {
         Ok(session) => session.await,
         Err(error) => Err(error),
@@ -289,11 +302,19 @@ impl<H: Host> Drop for Connection<H> {
 impl<H: Host> server::Handler for Connection<H> {
     type Error = russh::Error;
 
-    async fn auth_publickey_offered(&mut self, user: &str, offer: PublicKeyOffer<'_>) -> Result<Auth, Self::Error> {
+    async fn auth_publickey_offered(
+        &mut self,
+        user: &str,
+        offer: PublicKeyOffer<'_>,
+    ) -> Result<Auth, Self::Error> {
         Ok(self.decide(user, offer.public_key))
     }
 
-    async fn auth_publickey(&mut self, user: &str, key: VerifiedPublicKey<'_>) -> Result<Auth, Self::Error> {
+    async fn auth_publickey(
+        &mut self,
+        user: &str,
+        key: VerifiedPublicKey<'_>,
+    ) -> Result<Auth, Self::Error> {
         Ok(self.decide(user, key.public_key))
     }
 
@@ -339,7 +360,11 @@ impl<H: Host> server::Handler for Connection<H> {
         session.channel_success(channel)
     }
 
-    async fn shell_request(&mut self, channel: ChannelId, session: &mut Session) -> Result<(), Self::Error> {
+    async fn shell_request(
+        &mut self,
+        channel: ChannelId,
+        session: &mut Session,
+    ) -> Result<(), Self::Error> {
         session.channel_success(channel)
     }
 
@@ -394,7 +419,11 @@ async fn serve_channel<H: Host>(
 }
 
 /// Takes what the client sends, always at once: a channel that is not read holds up its siblings.
-async fn pump(mut reader: ChannelReadHalf, stdin: mpsc::UnboundedSender<Bytes>, closed: CancellationToken) {
+async fn pump(
+    mut reader: ChannelReadHalf,
+    stdin: mpsc::UnboundedSender<Bytes>,
+    closed: CancellationToken,
+) {
     let mut stdin = Some(stdin);
     loop {
         match reader.wait().await {

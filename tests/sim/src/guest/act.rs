@@ -86,7 +86,9 @@ fn shell_command(argv: &[String]) -> Option<(&str, &[String])> {
     if !is_shell(program) {
         return None;
     }
-    let at = rest.iter().position(|word| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))?;
+    let at = rest
+        .iter()
+        .position(|word| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))?;
     let (script, arguments) = rest.get(at + 1..)?.split_first()?;
     Some((script, arguments))
 }
@@ -99,7 +101,9 @@ fn act_of(argv: &[String]) -> Option<Act> {
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let (program, rest) = words.split_first()?;
     let act = match (program.rsplit('/').next().unwrap_or(program), rest) {
-        ("cloud-init", ["status", options @ ..]) if options.contains(&"--wait") => Act::CloudInitWait,
+        ("cloud-init", ["status", options @ ..]) if options.contains(&"--wait") => {
+            Act::CloudInitWait
+        }
         ("cloud-init", ["status", ..]) => Act::CloudInitStatus,
         ("command", ["-v", "cloud-init"]) | ("which", ["cloud-init"]) => Act::CloudInitPresent,
         ("cat", ["/proc/sys/kernel/random/boot_id"]) => Act::BootId,
@@ -110,11 +114,16 @@ fn act_of(argv: &[String]) -> Option<Act> {
         ("bash" | "sh" | "dash", options) if options.iter().all(|word| word.starts_with('-')) => {
             Act::Script(Vec::new())
         }
-        ("bash" | "sh" | "dash", options) if options.iter().any(|word| *word == "-s" || *word == "-es") => {
+        ("bash" | "sh" | "dash", options)
+            if options.iter().any(|word| *word == "-s" || *word == "-es") =>
+        {
             let arguments = argv.iter().skip(1).skip_while(|word| word.starts_with('-'));
             Act::Script(arguments.cloned().collect())
         }
-        ("true" | ":" | "exit" | "test" | "[" | "command" | "set" | "export" | "umask" | "cd", _) => Act::Nothing,
+        (
+            "true" | ":" | "exit" | "test" | "[" | "command" | "set" | "export" | "umask" | "cd",
+            _,
+        ) => Act::Nothing,
         _ => Act::Unknown(argv.join(" ")),
     };
     Some(act)
@@ -127,7 +136,8 @@ fn unwrap_words(mut words: &[String]) -> &[String] {
         let options = |with_value: &[&str]| skip_options(rest, with_value);
         let inner = match program.rsplit('/').next().unwrap_or(program) {
             "sudo" => options(&["-u", "-g", "-p"]),
-            "setsid" | "exec" | "nohup" | "time" | "then" | "else" | "do" | "if" | "!" | "{" | "(" => options(&[]),
+            "setsid" | "exec" | "nohup" | "time" | "then" | "else" | "do" | "if" | "!" | "{"
+            | "(" => options(&[]),
             "nice" | "ionice" => options(&["-n", "-c"]),
             "stdbuf" => options(&["-i", "-o", "-e"]),
             "env" => options(&["-u"]),
@@ -141,7 +151,8 @@ fn unwrap_words(mut words: &[String]) -> &[String] {
 
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     })
 }
 
@@ -150,7 +161,11 @@ fn skip_options<'a>(mut words: &'a [String], with_value: &[&str]) -> &'a [String
         if !option.starts_with('-') {
             break;
         }
-        words = if with_value.contains(&option.as_str()) { rest.get(1..).unwrap_or_default() } else { rest };
+        words = if with_value.contains(&option.as_str()) {
+            rest.get(1..).unwrap_or_default()
+        } else {
+            rest
+        };
         if option == "--" {
             break;
         }

@@ -63,7 +63,9 @@ impl When {
     pub(crate) fn pick(self) -> Option<Duration> {
         match self {
             Self::After(after) => Some(after),
-            Self::Between(low, high) => Some(low + high.saturating_sub(low).mul_f64(random_share())),
+            Self::Between(low, high) => {
+                Some(low + high.saturating_sub(low).mul_f64(random_share()))
+            }
             Self::Never => None,
         }
     }
@@ -101,7 +103,8 @@ impl Default for Boot {
 
 impl Boot {
     /// Whatever is asked works from the first moment on.
-    pub const READY: Self = Self { port: When::NOW, resets: Duration::ZERO, banner: When::NOW, login: When::NOW };
+    pub const READY: Self =
+        Self { port: When::NOW, resets: Duration::ZERO, banner: When::NOW, login: When::NOW };
 }
 
 /// What `cloud-init status --wait` will say, and when.
@@ -147,7 +150,9 @@ impl Default for Script {
     fn default() -> Self {
         let lines = [
             Play::out("Hit:1 http://deb.example.org/debian stable InRelease\n"),
-            Play::err("debconf: delaying package configuration, since apt-utils is not installed\n"),
+            Play::err(
+                "debconf: delaying package configuration, since apt-utils is not installed\n",
+            ),
             Play::out("Setting up qemu-guest-agent ...\n"),
         ];
         Self { lines: lines.into(), end: End::Code(0) }

@@ -42,12 +42,32 @@ pub(crate) struct Booted {
     pub(crate) off: CancellationToken,
 }
 
+/// Switches the power on: the boot has an id and is seen.
+pub(crate) fn begin(guest: &Guest) -> io::Result<String> {
+    let id = random_id()?;
+    let boot = BootSeen {
+        id: id.clone(),
+        began: SystemTime::now(),
+        port_open: None,
+        login_possible: None,
+    };
+    guest.see(|seen| seen.boots.push(boot));
+    Ok(id)
+}
+
 /// Boots, and boots again as often as it is told to. Dropping the future is the power switch.
-pub(crate) async fn run(mut guest: Arc<Guest>, mut first: bool, mut boots: mpsc::UnboundedReceiver<Arc<Guest>>) {
+pub(crate) async fn run(
+    guest: Arc<Guest>,
+    id: String,
+    first: bool,
+    mut boots: mpsc::UnboundedReceiver<Arc<Guest>>,
+) {
+    let vmid = guest.spec.vmid;
+    let mut next = (guest, Ok(id), first);
     loop {
-        let vmid = guest.spec.vmid;
+        let (guest, id, first) = next;
         let lingers = guest.behaviour.lingers;
-        let boot = boot(guest, first);
+        let boot = async { boot(guest, id?, first).await };
         tokio::pin!(boot);
         tokio::select! {
             ended = &mut boot => {
@@ -56,28 +76,26 @@ pub(crate) async fn run(mut guest: Arc<Guest>, mut first: bool, mut boots: mpsc:
                 }
                 return;
             }
-            next = boots.recv() => {
-                let Some(next) = next else { return };
+            order = boots.recv() => {
+                let Some(guest) = order else { return };
                 // The old boot answers on for a while, or not at all.
                 _ = tokio::time::timeout(lingers, &mut boot).await;
-                guest = next;
-                first = false;
+                let id = begin(&guest);
+                next = (guest, id, false);
             }
         }
     }
 }
 
-async fn boot(guest: Arc<Guest>, first: bool) -> io::Result<()> {
+async fn boot(guest: Arc<Guest>, id: String, first: bool) -> io::Result<()> {
     let behaviour = &guest.behaviour;
     let plan = if first { behaviour.first.clone() } else { behaviour.again.clone() };
-    let id = random_id()?;
-    let began = SystemTime::now();
-    let seen = BootSeen { id: id.clone(), began, port_open: None, login_possible: None };
-    guest.see(|seen_so_far| seen_so_far.boots.push(seen));
     if !first && behaviour.host_key == HostKey::NewEachBoot {
         *locked(&guest.memory.host_key) = ssh::new_key()?;
     }
-    let (Some(port), Some(listens)) = (plan.port.pick(), guest.listens) else { return std::future::pending().await };
+    let (Some(port), Some(listens)) = (plan.port.pick(), guest.listens) else {
+        return std::future::pending().await;
+    };
     tokio::time::sleep(port).await;
     let listener = listen(listens).await?;
     let open = Instant::now();
@@ -102,7 +120,9 @@ async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     loop {
         match TcpListener::bind(address).await {
             Ok(listener) => return Ok(listener),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => tokio::time::sleep(BIND_AGAIN).await,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tokio::time::sleep(BIND_AGAIN).await;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -146,7 +166,7 @@ impl Booted {
         let behaviour = &self.guest.behaviour.cloud_init;
         let Some(login) = self.login.filter(|_| self.first) else { return };
         if behaviour.end == CloudInitEnd::Hangs {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         tokio::time::sleep_until(login + behaviour.takes).await;
     }

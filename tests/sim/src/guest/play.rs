@@ -63,7 +63,9 @@ pub(crate) async fn play(booted: &Booted, mut call: Call) -> Exit {
 
 fn change(booted: &Booted, process: u32, change: impl FnOnce(&mut Executed)) {
     booted.guest.see(|seen| {
-        if let Some(executed) = seen.commands.iter_mut().rfind(|executed| executed.process == process) {
+        if let Some(executed) =
+            seen.commands.iter_mut().rfind(|executed| executed.process == process)
+        {
             change(executed);
         }
     });
@@ -99,7 +101,8 @@ async fn answer(booted: &Booted, process: u32, act: Act, call: &mut Call) -> Exi
         Act::Nothing => Exit::Code(0),
         Act::Shell => {
             let spec = &booted.guest.spec;
-            let greeting = format!("{} (VM {}) is acted: it has no shell.\r\n", spec.name, spec.vmid);
+            let greeting =
+                format!("{} (VM {}) is acted: it has no shell.\r\n", spec.name, spec.vmid);
             output.write(Stream::Out, greeting).await;
             Exit::Code(0)
         }
@@ -132,6 +135,9 @@ async fn run_script(booted: &Booted, call: &Call) -> Exit {
     for play in &script.lines {
         tokio::time::sleep(play.after).await;
         call.output.write(play.stream, play.bytes.clone()).await;
+    }
+    if matches!(script.end, End::LinkReset | End::LinkSilent) {
+        call.output.arrived().await;
     }
     match script.end {
         End::Code(code) => Exit::Code(code),

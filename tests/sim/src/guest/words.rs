@@ -48,7 +48,9 @@ fn push(all: &mut Vec<Command>, command: &mut Command) {
 /// Puts a word into the command, or understands it as a redirection.
 fn take(command: &mut Command, word: Word, letters: &mut Peekable<Chars<'_>>) {
     let redirection = if word.quoted { None } else { word.text.find(['<', '>']) };
-    let Some(at) = redirection.filter(|at| word.text[..*at].chars().all(|letter| letter.is_ascii_digit())) else {
+    let Some(at) =
+        redirection.filter(|at| word.text[..*at].chars().all(|letter| letter.is_ascii_digit()))
+    else {
         command.words.push(word.text);
         return;
     };
