@@ -133,6 +133,10 @@ fn act_of(argv: &[String]) -> Option<Act> {
 fn unwrap_words(mut words: &[String]) -> &[String] {
     loop {
         let Some((program, rest)) = words.split_first() else { return words };
+        if is_assignment(program) {
+            words = rest;
+            continue;
+        }
         let options = |with_value: &[&str]| skip_options(rest, with_value);
         let inner = match program.rsplit('/').next().unwrap_or(program) {
             "sudo" => options(&["-u", "-g", "-p"]),
@@ -142,7 +146,6 @@ fn unwrap_words(mut words: &[String]) -> &[String] {
             "stdbuf" => options(&["-i", "-o", "-e"]),
             "env" => options(&["-u"]),
             "timeout" => options(&["-k", "-s"]).get(1..).unwrap_or_default(),
-            assignment if is_assignment(assignment) => rest,
             _ => return words,
         };
         words = inner;
@@ -171,4 +174,95 @@ fn skip_options<'a>(mut words: &'a [String], with_value: &[&str]) -> &'a [String
         }
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recognise;
+
+    #[test]
+    fn commands_are_recognised_however_they_are_wrapped() {
+        let texts = [
+            "cloud-init status --wait",
+            "sudo -n cloud-init status --wait 2>&1",
+            "timeout -k 5 600 cloud-init status --wait > /dev/null",
+            "command -v cloud-init >/dev/null 2>&1 || exit 127; cloud-init status --wait",
+            "command -v cloud-init",
+            "cloud-init status --long",
+            "cat /proc/sys/kernel/random/boot_id",
+            "'cat' '/proc/sys/kernel/random/boot_id'",
+            "LC_ALL=C cat < /dev/null /proc/sys/kernel/random/boot_id",
+            r#"setsid --wait sh -c 'echo $$ >&2; exec "$@"' sh cat /proc/sys/kernel/random/boot_id"#,
+            r#"setsid --wait sh -c echo\ \$\$\ \>\&2\;\ exec\ \"\$@\" sh sudo -n bash -s -- Etc/UTC"#,
+            r#"sh -c "echo $$; exec cloud-init status --wait""#,
+            "sudo -n bash -s",
+            "bash -s -- 'a b' \"c'd\"",
+            "env -u HOME TZ=Etc/UTC nice -n 5 bash",
+            "sudo -n -u root /bin/sh -s",
+            "kill -TERM -- -1234",
+            "true",
+            "",
+            "# nothing",
+            "echo $$ >&2",
+            "rm -rf / ; reboot",
+            "bash script.sh",
+            "kill -TERM everybody",
+        ];
+        let table: String = texts
+            .map(|text| {
+                let recognised = recognise(text);
+                format!("{text}\n    {:?} {:?}\n", recognised.act, recognised.announces)
+            })
+            .concat();
+        insta::assert_snapshot!(table, @r#"
+        cloud-init status --wait
+            CloudInitWait None
+        sudo -n cloud-init status --wait 2>&1
+            CloudInitWait None
+        timeout -k 5 600 cloud-init status --wait > /dev/null
+            CloudInitWait None
+        command -v cloud-init >/dev/null 2>&1 || exit 127; cloud-init status --wait
+            CloudInitWait None
+        command -v cloud-init
+            CloudInitPresent None
+        cloud-init status --long
+            CloudInitStatus None
+        cat /proc/sys/kernel/random/boot_id
+            BootId None
+        'cat' '/proc/sys/kernel/random/boot_id'
+            BootId None
+        LC_ALL=C cat < /dev/null /proc/sys/kernel/random/boot_id
+            BootId None
+        setsid --wait sh -c 'echo $$ >&2; exec "$@"' sh cat /proc/sys/kernel/random/boot_id
+            BootId Some(Err)
+        setsid --wait sh -c echo\ \$\$\ \>\&2\;\ exec\ \"\$@\" sh sudo -n bash -s -- Etc/UTC
+            Script(["Etc/UTC"]) Some(Err)
+        sh -c "echo $$; exec cloud-init status --wait"
+            CloudInitWait Some(Out)
+        sudo -n bash -s
+            Script([]) None
+        bash -s -- 'a b' "c'd"
+            Script(["a b", "c'd"]) None
+        env -u HOME TZ=Etc/UTC nice -n 5 bash
+            Script([]) None
+        sudo -n -u root /bin/sh -s
+            Script([]) None
+        kill -TERM -- -1234
+            Kill(1234) None
+        true
+            Nothing None
+
+            Nothing None
+        # nothing
+            Nothing None
+        echo $$ >&2
+            Nothing Some(Err)
+        rm -rf / ; reboot
+            Unknown("rm -rf /") None
+        bash script.sh
+            Unknown("bash script.sh") None
+        kill -TERM everybody
+            Unknown("kill -TERM everybody") None
+        "#);
+    }
 }
