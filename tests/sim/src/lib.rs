@@ -10,5 +10,9 @@
 pub mod call;
 pub mod cli;
 pub mod effect;
+pub mod guest;
 pub mod schema;
+pub mod ssh;
+#[cfg(test)]
+mod testing;
 pub mod world;
