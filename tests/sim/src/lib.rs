@@ -10,6 +10,7 @@
 
 pub mod effect;
 pub mod guest;
+pub mod mirror;
 pub mod ssh;
 #[cfg(test)]
 mod testing;
