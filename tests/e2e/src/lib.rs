@@ -1,1 +1,7 @@
-
+//! x
+pub mod client;
+pub mod docs;
+pub mod programs;
+pub mod recorder;
+pub mod redact;
+pub mod sse;
