@@ -164,6 +164,12 @@ fn apply(
         next.pending.remove(key);
         next.pending_delete.push(key.clone());
     }
+    // An order takes the place of the older option.
+    if next.pending.get("boot").is_some_and(|boot| boot.contains("order="))
+        && next.options.contains_key("bootdisk")
+    {
+        next.pending_delete.push("bootdisk".to_owned());
+    }
     take_over(world, node, vmid, &mut next, running, request.flag("force"), output);
     if drives.iter().any(Drive::is_cloud_init) {
         output.say("generating cloud-init ISO");
