@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use reqwest::Response;
 use reqwest::StatusCode;
@@ -93,7 +94,7 @@ impl Transfer<'_> {
         let mut run = Run {
             sink: Sink::start(file, keep, algorithm.unwrap_or(Algorithm::Sha256)),
             remote,
-            pace: Pace::new(keep),
+            pace: Pace::new(Instant::now(), keep),
             anew,
             by_length: algorithm.is_none(),
         };
@@ -110,7 +111,7 @@ impl Transfer<'_> {
         let done = sink.done();
         let total = remote.length;
         let sum = sink.finish().await.map_err(|fault| self.fault_at(fault, done, total))?;
-        if let Some(progress) = pace.end(done) {
+        if let Some(progress) = pace.end(Instant::now(), done) {
             on_update(progress);
         }
         Ok(Received { sum, remote })
@@ -187,7 +188,7 @@ impl Transfer<'_> {
                 },
                 _ = ticks.tick() => {}
             }
-            if let Some(progress) = run.pace.progress(run.sink.done(), total) {
+            if let Some(progress) = run.pace.progress(Instant::now(), run.sink.done(), total) {
                 on_update(progress);
             }
         }
