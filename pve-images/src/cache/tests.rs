@@ -48,12 +48,7 @@ fn list(bytes: &[u8]) -> Vec<u8> {
 
 /// Limits that a test can wait for.
 fn limits() -> Limits {
-    Limits {
-        head: Duration::from_millis(800),
-        read: Duration::from_millis(400),
-        pause: Duration::from_millis(1),
-        ..Limits::default()
-    }
+    Limits { pause: Duration::from_millis(1), ..Limits::default() }
 }
 
 /// A cache in a directory of its own.
@@ -70,6 +65,13 @@ impl Place {
     fn with(head: Head, verify: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(directory.path(), head, verify);
+        Self { directory, cache }
+    }
+
+    fn limited(limits: Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = settings(directory.path(), Head::Required, true);
+        let cache = Cache::with_limits(settings, limits).unwrap();
         Self { directory, cache }
     }
 
@@ -121,8 +123,11 @@ fn hear(notices: &mut Vec<String>, update: Update) {
 }
 
 fn cache(directory: &Path, head: Head, verify: bool) -> Cache {
-    let settings = CacheSettings { directory: directory.to_owned(), head, verify };
-    Cache::with_limits(settings, limits()).unwrap()
+    Cache::with_limits(settings(directory, head, verify), limits()).unwrap()
+}
+
+fn settings(directory: &Path, head: Head, verify: bool) -> CacheSettings {
+    CacheSettings { directory: directory.to_owned(), head, verify }
 }
 
 /// The image of a mirror, with Debian's kind of list.
@@ -132,10 +137,15 @@ fn image(mirror: &Mirror) -> Image {
 
 /// The image of a mirror that has no list.
 fn unlisted(mirror: &Mirror) -> Image {
+    Image { url: mirror.url(NAME), ..some_image() }
+}
+
+/// An image that lies nowhere.
+fn some_image() -> Image {
     Image {
         os: "small".to_owned(),
         version: "1".to_owned(),
-        url: mirror.url(NAME),
+        url: format!("http://127.0.0.1:1/{NAME}").parse().unwrap(),
         sums: None,
         user: "small".to_owned(),
         cpu: None,

@@ -22,6 +22,7 @@ use crate::client::Client;
 use crate::client::Limits;
 use crate::client::Remote;
 use crate::error::Error;
+use crate::error::root_cause;
 use crate::files;
 use crate::update::PACE;
 use crate::update::Pace;
@@ -104,8 +105,11 @@ impl Transfer<'_> {
                 self.hold.place().name
             )));
         }
-        if keep == 0 || run.remote.length != Some(keep) {
-            self.connect(&mut run, on_update).await?;
+        if (keep == 0 || run.remote.length != Some(keep))
+            && let Err(error) = self.connect(&mut run, on_update).await
+        {
+            run.sink.leave().await;
+            return Err(error);
         }
         let Run { sink, remote, mut pace, .. } = run;
         let done = sink.done();
@@ -152,8 +156,8 @@ impl Transfer<'_> {
                     let (url, total) = (self.image.url.to_string(), run.remote.length);
                     return Err(Error::Interrupted { url, times, done, total, source });
                 }
-                End::Trouble(error) => crate::error::with_causes(&error),
-                End::Broken(error) => crate::error::with_causes(&error),
+                End::Trouble(error) => root_cause(&error),
+                End::Broken(error) => root_cause(&error),
             };
             on_update(Update::Notice(format!(
                 "the download of {} broke off at {done} bytes ({why}): trying again",

@@ -29,11 +29,6 @@ impl Asked {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
-
-    /// `GET` for a path.
-    pub(super) fn gets(&self, path: &str) -> bool {
-        self.method == "GET" && self.path == path
-    }
 }
 
 /// What is answered.
