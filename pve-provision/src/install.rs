@@ -23,6 +23,7 @@ mod settings;
 mod ssh;
 mod ssh_key;
 mod storage;
+mod sweep;
 
 pub use baseline::CpuLevel;
 pub use installer::Installer;
@@ -32,3 +33,4 @@ pub use request::Request;
 pub use settings::Gateway;
 pub use settings::Limits;
 pub use settings::Settings;
+pub use sweep::Stray;

@@ -38,7 +38,8 @@ impl CommandLine {
 
     /// Program and subcommand, for messages: arguments may be long, and a hash is nobody's business.
     pub(crate) fn title(&self) -> String {
-        let words = self.arguments.iter().take_while(|argument| !argument.starts_with("--")).take(2);
+        let words =
+            self.arguments.iter().take_while(|argument| !argument.starts_with("--")).take(2);
         words.fold(self.program.to_owned(), |title, word| title + " " + word)
     }
 }
@@ -52,7 +53,13 @@ pub(crate) fn node_status(node: &str) -> CommandLine {
 }
 
 /// `qm create`, in the order of the specification's table, then our mark.
-pub(crate) fn create(vmid: Vmid, plan: &Plan, cpu: &str, limits: &Limits, job: &str) -> CommandLine {
+pub(crate) fn create(
+    vmid: Vmid,
+    plan: &Plan,
+    cpu: &str,
+    limits: &Limits,
+    job: &str,
+) -> CommandLine {
     let mut arguments: Vec<String> = [
         "create",
         &vmid.to_string(),
@@ -86,7 +93,8 @@ pub(crate) fn create(vmid: Vmid, plan: &Plan, cpu: &str, limits: &Limits, job: &
 
 pub(crate) fn importdisk(vmid: Vmid, image: &Path, storage: &StorageId) -> CommandLine {
     let image = image.to_string_lossy();
-    let mut line = CommandLine::new("qm", ["importdisk", &vmid.to_string(), &image, storage.as_str()]);
+    let mut line =
+        CommandLine::new("qm", ["importdisk", &vmid.to_string(), &image, storage.as_str()]);
     line.limit = IMPORT;
     line
 }
@@ -134,12 +142,17 @@ pub(crate) fn resize(vmid: Vmid, gib: u64) -> CommandLine {
 
 pub(crate) fn set_address(vmid: Vmid, ipconfig: &str, nameserver: Option<&str>) -> CommandLine {
     let mut line = CommandLine::new("qm", ["set", &vmid.to_string(), "--ipconfig0", ipconfig]);
-    line.arguments.extend(nameserver.into_iter().flat_map(|server| ["--nameserver".to_owned(), server.to_owned()]));
+    line.arguments.extend(
+        nameserver.into_iter().flat_map(|server| ["--nameserver".to_owned(), server.to_owned()]),
+    );
     line
 }
 
 pub(crate) fn migrate(vmid: Vmid, target: &NodeName) -> CommandLine {
-    let mut line = CommandLine::new("qm", ["migrate", &vmid.to_string(), target.as_str(), "--with-local-disks"]);
+    let mut line = CommandLine::new(
+        "qm",
+        ["migrate", &vmid.to_string(), target.as_str(), "--with-local-disks"],
+    );
     line.limit = MIGRATE;
     line
 }
@@ -175,5 +188,8 @@ pub(crate) fn public_key(path: &Path) -> CommandLine {
 
 /// The line as a shell on another node has to be given it.
 pub(crate) fn shell_words(line: &CommandLine) -> Vec<&OsStr> {
-    std::iter::once(line.program).chain(line.arguments.iter().map(String::as_str)).map(OsStr::new).collect()
+    std::iter::once(line.program)
+        .chain(line.arguments.iter().map(String::as_str))
+        .map(OsStr::new)
+        .collect()
 }

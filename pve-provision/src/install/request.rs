@@ -49,7 +49,9 @@ impl Request {
     /// Names the field and what would be right; never the value of `passwd`.
     pub fn parse(body: &[u8]) -> Result<Self, Invalid> {
         if body.iter().all(u8::is_ascii_whitespace) {
-            return Err(Invalid("the body is empty: send a JSON object with os and version".to_owned()));
+            return Err(Invalid(
+                "the body is empty: send a JSON object with os and version".to_owned(),
+            ));
         }
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| Invalid(format!("the body is not JSON: {error}")))?;
@@ -105,7 +107,10 @@ fn clamped(number: &Number) -> Option<i64> {
         return Some(number);
     }
     let float = number.as_f64()?;
-    #[expect(clippy::cast_possible_truncation, reason = "a float beyond the range saturates, which is the rule")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a float beyond the range saturates, which is the rule"
+    )]
     (float.fract() == 0.0).then_some(float as i64)
 }
 
@@ -131,9 +136,17 @@ mod tests {
     #[test]
     fn a_body_that_does_not_parse_is_told_without_repeating_it() {
         let errors = [
-            "", " ", "[]", "{\"os\":\"debian\"", "{}", r#"{"os":"debian"}"#, r#"{"os":7,"version":"12"}"#,
-            r#"{"os":"debian","version":"12","id":"abc"}"#, r#"{"os":"debian","version":"12","cpu":"2"}"#,
-            r#"{"os":"debian","version":"12","cpu":2.5}"#, r#"{"os":"debian","version":"12","passwd":{"a":"s3cret"}}"#,
+            "",
+            " ",
+            "[]",
+            "{\"os\":\"debian\"",
+            "{}",
+            r#"{"os":"debian"}"#,
+            r#"{"os":7,"version":"12"}"#,
+            r#"{"os":"debian","version":"12","id":"abc"}"#,
+            r#"{"os":"debian","version":"12","cpu":"2"}"#,
+            r#"{"os":"debian","version":"12","cpu":2.5}"#,
+            r#"{"os":"debian","version":"12","passwd":{"a":"s3cret"}}"#,
             r#"{"os":"debian","version":"12","passwd":"s3cret}"#,
         ]
         .map(error);

@@ -53,15 +53,36 @@ fn refusal(fields: &str) -> String {
 fn what_cannot_work_is_refused_with_what_would_be_right() {
     let long = format!(r#","name":"{}""#, "a".repeat(64));
     let refusals = [
-        r#","id":5"#, r#","id":99"#, r#","id":255"#, r#","id":300"#, r#","id":-1"#,
-        r#","name":"web 1""#, r#","name":"a\"b""#, r#","name":"a;b""#, r#","name":"wéb""#, r#","name":"-web""#,
-        r#","name":"web_1""#, r#","name":"web-""#, &long,
-        r#","user":"a;b""#, r#","user":"-oProxyCommand=x""#, r#","user":"yes""#, r#","user":"Deploy""#,
+        r#","id":5"#,
+        r#","id":99"#,
+        r#","id":255"#,
+        r#","id":300"#,
+        r#","id":-1"#,
+        r#","name":"web 1""#,
+        r#","name":"a\"b""#,
+        r#","name":"a;b""#,
+        r#","name":"wéb""#,
+        r#","name":"-web""#,
+        r#","name":"web_1""#,
+        r#","name":"web-""#,
+        &long,
+        r#","user":"a;b""#,
+        r#","user":"-oProxyCommand=x""#,
+        r#","user":"yes""#,
+        r#","user":"Deploy""#,
         r#","user":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa""#,
-        r#","disk":"abc""#, r#","disk":"1T""#, r#","disk":"16.5G""#, r#","disk":"32g""#, r#","disk":" 32G""#,
-        r#","disk":"9999999999999G""#, r#","disk":"131073""#,
-        r#","node":"pve9""#, r#","node":"pve3""#, r#","node":"pve1.example.org""#,
-        r#","passwd":"a\nb""#, r#","pubkey":"garbage""#,
+        r#","disk":"abc""#,
+        r#","disk":"1T""#,
+        r#","disk":"16.5G""#,
+        r#","disk":"32g""#,
+        r#","disk":" 32G""#,
+        r#","disk":"9999999999999G""#,
+        r#","disk":"131073""#,
+        r#","node":"pve9""#,
+        r#","node":"pve3""#,
+        r#","node":"pve1.example.org""#,
+        r#","passwd":"a\nb""#,
+        r#","pubkey":"garbage""#,
     ]
     .map(refusal);
     insta::assert_snapshot!(refusals.join("\n"), @r"
@@ -103,18 +124,35 @@ fn suggested_names_are_good_names() {
 
 #[test]
 fn numbers_are_clamped_with_a_notice() {
-    let limits = Limits { cpu: Some(16), ram_mib: Some(32768), disk_gib: Some(64), balloon_min_mib: 0 };
+    let limits =
+        Limits { cpu: Some(16), ram_mib: Some(32768), disk_gib: Some(64), balloon_min_mib: 0 };
     let clamped = |fields: &str| {
         let body = format!(r#"{{"os":"debian","version":"12","passwd":"x"{fields}}}"#);
         let plan = planned_with(limits.clone(), &body).unwrap();
-        let notices: Vec<_> = plan.notices.iter().map(|(step, text)| format!("{}: {text}", step.name())).collect();
+        let notices: Vec<_> =
+            plan.notices.iter().map(|(step, text)| format!("{}: {text}", step.name())).collect();
         format!("{fields} = {} {} {} {}", plan.cpu, plan.ram_mib, plan.disk_gib, notices.join("; "))
     };
     let rows = [
-        "", r#","cpu":-1"#, r#","cpu":0"#, r#","cpu":16"#, r#","cpu":999"#, r#","cpu":1e30"#, r#","ram":-1"#,
-        r#","ram":511"#, r#","ram":512"#, r#","ram":1e30"#, r#","disk":"-5G""#, r#","disk":"5""#,
-        r#","disk":"15G""#, r#","disk":"16""#, r#","disk":"40""#, r#","disk":"64G""#, r#","disk":"65G""#,
-        r#","disk":"99999999999999999999G""#, r#","ip":"1.2.3.4","colour":"red""#,
+        "",
+        r#","cpu":-1"#,
+        r#","cpu":0"#,
+        r#","cpu":16"#,
+        r#","cpu":999"#,
+        r#","cpu":1e30"#,
+        r#","ram":-1"#,
+        r#","ram":511"#,
+        r#","ram":512"#,
+        r#","ram":1e30"#,
+        r#","disk":"-5G""#,
+        r#","disk":"5""#,
+        r#","disk":"15G""#,
+        r#","disk":"16""#,
+        r#","disk":"40""#,
+        r#","disk":"64G""#,
+        r#","disk":"65G""#,
+        r#","disk":"99999999999999999999G""#,
+        r#","ip":"1.2.3.4","colour":"red""#,
     ]
     .map(clamped);
     insta::assert_snapshot!(rows.join("\n"), @r"
