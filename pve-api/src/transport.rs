@@ -389,7 +389,10 @@ mod tests {
         assert_eq!(read("pve1").as_deref(), Ok("pve1:8006"));
         assert_eq!(read(" 192.0.2.11:443 ").as_deref(), Ok("192.0.2.11:443"));
         assert_eq!(read("[2001:db8::1]").as_deref(), Ok("[2001:db8::1]:8006"));
-        assert_eq!(read("https://pve.example.org:8443/#v1:0").as_deref(), Ok("pve.example.org:8443"));
+        assert_eq!(
+            read("https://pve.example.org:8443/#v1:0").as_deref(),
+            Ok("pve.example.org:8443")
+        );
         assert_eq!(read("https://pve.example.org").as_deref(), Ok("pve.example.org:8006"));
         for bad in ["", "http://pve1", "https://", "root@pve1", "pve1:port", "a b"] {
             assert!(bad.parse::<Address>().is_err(), "{bad}");

@@ -72,7 +72,9 @@ fn boundary(file_name: &str) -> String {
 /// What stands before and after the file.
 fn frame(file: &UploadFile, boundary: &str) -> (String, String) {
     let field = |name: &str, value: &str| {
-        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        )
     };
     let mut head = field("content", file.content.as_str());
     if let Some(checksum) = &file.checksum {

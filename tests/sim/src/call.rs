@@ -285,9 +285,7 @@ fn reach(world: &World, node: &str) -> Result<(), Died> {
                 "hostname lookup '{node}' failed - {reason}: {node}: Temporary failure in name resolution"
             )))
         }
-        Some(found) if !found.online => {
-            Err(Died { status: 595, ..Died::new("No route to host") })
-        }
+        Some(found) if !found.online => Err(Died { status: 595, ..Died::new("No route to host") }),
         Some(_) => Ok(()),
     }
 }

@@ -155,7 +155,9 @@ fn pretty(value: &Value, depth: usize, text: &mut String) {
         Value::Object(map) if !map.is_empty() => (
             '{',
             '}',
-            map.iter().map(|(key, item)| (format!("{} : ", Value::from(key.clone())), item)).collect(),
+            map.iter()
+                .map(|(key, item)| (format!("{} : ", Value::from(key.clone())), item))
+                .collect(),
         ),
         Value::Array(items) if !items.is_empty() => {
             ('[', ']', items.iter().map(|item| (String::new(), item)).collect())

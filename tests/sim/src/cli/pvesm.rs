@@ -105,8 +105,7 @@ fn status(release: Release, data: &Value) -> Vec<Line> {
         Release::V9_2 => ["Total (KiB)", "Used (KiB)", "Available (KiB)"],
         Release::V8_4 => ["Total", "Used", "Available"],
     };
-    let mut lines =
-        vec![row(["Name", "Type", "Status", figures[0], figures[1], figures[2], "%"])];
+    let mut lines = vec![row(["Name", "Type", "Status", figures[0], figures[1], figures[2], "%"])];
     for entry in entries {
         let on = |key: &str| entry[key] == 1;
         let status = match (on("enabled"), on("active")) {
@@ -135,8 +134,7 @@ fn status(release: Release, data: &Value) -> Vec<Line> {
 }
 
 fn list(data: &Value) -> Vec<Line> {
-    const ORDER: [&str; 7] =
-        ["images", "rootdir", "vztmpl", "iso", "backup", "import", "snippets"];
+    const ORDER: [&str; 7] = ["images", "rootdir", "vztmpl", "iso", "backup", "import", "snippets"];
     let mut entries: Vec<&Value> = data.as_array().into_iter().flatten().collect();
     let place = |entry: &Value| ORDER.iter().position(|content| entry["content"] == *content);
     entries.sort_by_key(|entry| (place(entry), text(&entry["format"]), text(&entry["volid"])));

@@ -68,7 +68,9 @@ fn unknown(arguments: &[String]) -> Begun {
         return Begun::errors(usage("ERROR: no command specified".to_owned()), 255);
     };
     let known = USAGE.lines().any(|line| {
-        line.trim_start().strip_prefix("qm ").is_some_and(|line| line.split(' ').next() == Some(word))
+        line.trim_start()
+            .strip_prefix("qm ")
+            .is_some_and(|line| line.split(' ').next() == Some(word))
     });
     if known {
         return Begun::errors([format!("pve-sim: 'qm {word}' is not simulated")], 255);

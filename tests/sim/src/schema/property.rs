@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Definition;
+use super::MISSING;
 use super::Release;
 use super::UNDEFINED;
-use super::MISSING;
 use super::missing_required;
 use super::value_error;
 

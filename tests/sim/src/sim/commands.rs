@@ -24,8 +24,19 @@ use crate::face::Frame;
 
 /// Commands that hold the lock of the VM that they name.
 const LOCKING: [&str; 13] = [
-    "create", "set", "importdisk", "disk", "resize", "unlink", "start", "stop", "shutdown",
-    "reboot", "destroy", "migrate", "unlock",
+    "create",
+    "set",
+    "importdisk",
+    "disk",
+    "resize",
+    "unlink",
+    "start",
+    "stop",
+    "shutdown",
+    "reboot",
+    "destroy",
+    "migrate",
+    "unlock",
 ];
 
 /// Carries out commands; cheap to clone.
@@ -144,7 +155,8 @@ impl Commands {
         invocation: &Invocation,
         sink: &Sink,
     ) -> Result<Option<OwnedMutexGuard<()>>, tokio::time::error::Elapsed> {
-        let changes = invocation.arguments.first().is_some_and(|word| LOCKING.contains(&word.as_str()));
+        let changes =
+            invocation.arguments.first().is_some_and(|word| LOCKING.contains(&word.as_str()));
         let Some(vmid) = vmid(invocation).filter(|_| changes && invocation.program == "qm") else {
             return Ok(None);
         };

@@ -87,7 +87,8 @@ fn find_program() -> io::Result<PathBuf> {
         .map(|directory| directory.join("pve-sim"))
         .find(|path| path.is_file())
         .ok_or_else(|| {
-            let text = "the program `pve-sim` is not beside this one; `cargo build --workspace` makes it";
+            let text =
+                "the program `pve-sim` is not beside this one; `cargo build --workspace` makes it";
             io::Error::new(io::ErrorKind::NotFound, text)
         })
 }

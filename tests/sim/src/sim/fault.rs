@@ -128,10 +128,7 @@ impl Faults {
                 continue;
             }
             fault.times = fault.times.map(|times| times - 1);
-            return Hit {
-                delay: Duration::from_millis(fault.delay),
-                answer: fault.answer.clone(),
-            };
+            return Hit { delay: Duration::from_millis(fault.delay), answer: fault.answer.clone() };
         }
         Hit::default()
     }
@@ -147,9 +144,10 @@ mod tests {
     fn a_fault_hits_as_often_as_it_says_and_not_before() {
         let text = r#"{"pattern": "^qm start", "times": 2, "after": 1, "answer": "hang"}"#;
         let faults = Faults::new(vec![serde_json::from_str::<Fault>(text).unwrap()]);
-        let answers: Vec<FaultAnswer> = ["qm start 1", "qm stop 1", "qm start 1", "qm start 2", "qm start 3"]
-            .map(|line| faults.hit(line).answer)
-            .into();
+        let answers: Vec<FaultAnswer> =
+            ["qm start 1", "qm stop 1", "qm start 1", "qm start 2", "qm start 3"]
+                .map(|line| faults.hit(line).answer)
+                .into();
         let (pass, hang) = (FaultAnswer::Pass, FaultAnswer::Hang);
         assert_eq!(answers, [pass.clone(), pass.clone(), hang.clone(), hang, pass]);
         assert!(faults.left().is_empty());

@@ -155,8 +155,7 @@ impl World {
 
     /// Takes a volume away.
     pub fn take_volume(&mut self, node: &str, storage: &str, name: &str) -> Option<Volume> {
-        let place =
-            self.volumes.iter().position(|volume| is(volume, node, storage, name))?;
+        let place = self.volumes.iter().position(|volume| is(volume, node, storage, name))?;
         Some(self.volumes.remove(place))
     }
 
