@@ -12,6 +12,9 @@ mod sink;
 mod transfer;
 mod turn;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -175,8 +178,10 @@ impl Cache {
             Ok(path) => Ok(path),
             Err(error) => {
                 self.remember(&place, &error);
-                if error.spoils_the_part() {
-                    hold.discard()?;
+                if error.spoils_the_part()
+                    && let Err(other) = hold.discard()
+                {
+                    on_update(Update::Notice(with_causes(&other)));
                 }
                 Err(error)
             }

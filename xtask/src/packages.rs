@@ -9,13 +9,14 @@ use xshell::cmd;
 
 /// A Debian package and the file that proves that it is installed.
 pub(crate) struct Package {
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// A program on `PATH`, or an absolute path.
-    pub(crate) proof: &'static str,
+    proof: &'static str,
 }
 
 /// ssh and ssh-keygen, which the server itself runs.
 pub(crate) const SSH: Package = Package { name: "openssh-client", proof: "ssh" };
+pub(crate) const CURL: Package = Package { name: "curl", proof: "curl" };
 pub(crate) const SHELLCHECK: Package = Package { name: "shellcheck", proof: "shellcheck" };
 
 /// Sees to it that all of `packages` are there, or fails before anything has run.
