@@ -9,3 +9,4 @@
 //! [`Effect`](effect::Effect); the process applies it.
 
 pub mod effect;
+pub mod real;
