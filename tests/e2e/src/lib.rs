@@ -1,1 +1,6 @@
-
+//! x
+pub mod client;
+pub mod programs;
+pub mod recorder;
+pub mod redact;
+pub mod sse;

@@ -1,0 +1,3 @@
+//! What crosses crates: the server against the simulated cluster.
+
+mod specification;

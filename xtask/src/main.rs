@@ -1,0 +1,53 @@
+//! The commands of a maintainer: `cargo xtask <command>`.
+//!
+//! Each one does all of its own set-up, so that a fresh clone needs nothing but Rust and a C linker.
+
+#![expect(clippy::print_stdout, reason = "this is a program for a terminal")]
+
+mod packages;
+mod run;
+mod test;
+mod tidy;
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::Parser;
+use clap::Subcommand;
+use xshell::Shell;
+
+#[derive(Parser)]
+#[command(about = "The commands of a maintainer")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Formatting, lints, tests, documentation, scripts.
+    Test,
+    /// A simulated cluster and the server on it: watch one VM being made, then try it yourself.
+    Demo {
+        /// Leave after the install; the exit code tells how it went.
+        #[arg(long)]
+        once: bool,
+    },
+    /// A real virtual machine from a real cloud image, provisioned and logged into.
+    E2e,
+    /// Writes the generated parts of `docs/reference`.
+    Docs,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let shell = Shell::new()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
+    shell.change_dir(root);
+    match arguments.command {
+        Command::Test => test::test(&shell),
+        Command::Demo { once } => run::demo(&shell, once),
+        Command::E2e => run::e2e(&shell),
+        Command::Docs => run::docs(&shell),
+    }
+}
