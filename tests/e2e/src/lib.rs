@@ -1,6 +1,7 @@
 //! x
 pub mod client;
 pub mod programs;
+pub mod real;
 pub mod recorder;
 pub mod redact;
 pub mod sse;

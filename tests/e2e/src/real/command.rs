@@ -11,7 +11,7 @@ use anyhow::bail;
 
 /// A command line in the making.
 pub(super) struct Command {
-    command: process::Command,
+    inner: process::Command,
     program: String,
     input: Vec<u8>,
 }
@@ -20,21 +20,21 @@ impl Command {
     pub(super) fn new(program: &str) -> Self {
         let mut command = process::Command::new(program);
         command.env("PATH", super::host::path()).env("LC_ALL", "C");
-        Self { command, program: program.to_owned(), input: Vec::new() }
+        Self { inner: command, program: program.to_owned(), input: Vec::new() }
     }
 
     pub(super) fn arg(&mut self, argument: impl AsRef<OsStr>) -> &mut Self {
-        self.command.arg(argument);
+        self.inner.arg(argument);
         self
     }
 
     pub(super) fn args(&mut self, all: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
-        self.command.args(all);
+        self.inner.args(all);
         self
     }
 
     pub(super) fn environment(&mut self, name: &str, value: impl AsRef<OsStr>) -> &mut Self {
-        self.command.env(name, value);
+        self.inner.env(name, value);
         self
     }
 
@@ -61,7 +61,8 @@ impl Command {
     }
 
     fn output(&mut self) -> std::io::Result<Output> {
-        let pipes = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let pipes =
+            self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // Small enough for the pipe; a program that does not read it may have ended already.

@@ -43,10 +43,14 @@ pub(super) fn path() -> OsString {
 
 /// Installs what is missing; fails with the reason, or the line that helps, before anything runs.
 pub(super) fn prepare() -> anyhow::Result<()> {
-    let missing: Vec<&str> =
-        PACKAGES.iter().filter(|package| !is_there(package.proof)).map(|package| package.name).collect();
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|package| !is_there(package.proof))
+        .map(|package| package.name)
+        .collect();
     let line = format!("apt-get update && apt-get install --no-remove {}", missing.join(" "));
-    let advice = if missing.is_empty() { String::new() } else { format!("; it also needs: {line}") };
+    let advice =
+        if missing.is_empty() { String::new() } else { format!("; it also needs: {line}") };
     if Command::new("id").arg("-u").read()?.trim() != "0" {
         bail!("the real virtual machine needs root, for a network namespace and a bridge{advice}");
     }

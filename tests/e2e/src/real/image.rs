@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -29,14 +28,9 @@ const SECTOR: u64 = 512;
 const BOOT_CODE: usize = 440;
 const GRUB: &str = "/usr/lib/grub/i386-pc";
 
-/// A directory that holds the image, its `SHA512SUMS`, and `packages/`.
-pub(super) struct Built {
-    pub(super) directory: PathBuf,
-}
-
-/// The image in `cache`, built when it is not there; `repository` is the address that the guest
-/// gets its packages from.
-pub(super) fn built(cache: &Path, repository: &str) -> anyhow::Result<Built> {
+/// The directory in `cache` that holds the image, its `SHA512SUMS` and `packages/`; built when it is
+/// not there. `repository` is the address that the guest gets its packages from.
+pub(super) fn built(cache: &Path, repository: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(cache)?;
     // Released when the file is closed, even if this process is killed.
     let lock = File::create(cache.join("lock"))?;
@@ -49,7 +43,7 @@ pub(super) fn built(cache: &Path, repository: &str) -> anyhow::Result<Built> {
         build(&building, repository)?;
         fs::rename(&building, &directory)?;
     }
-    Ok(Built { directory })
+    Ok(directory)
 }
 
 /// Changes whenever the text of the recipe or of the builder does.
@@ -61,7 +55,7 @@ fn key(repository: &str) -> String {
         mirror::SUITE,
         repository,
     ];
-    let digest = texts.iter().fold(Sha256::new(), |digest, text| digest.chain_update(text));
+    let digest = texts.iter().fold(Sha256::new(), Sha256::chain_update);
     hex::encode(&digest.finalize()[..8])
 }
 
@@ -94,9 +88,8 @@ fn build(directory: &Path, repository: &str) -> anyhow::Result<()> {
     assemble(&root, directory, &disk)?;
     let image = directory.join(recipe::IMAGE_NAME);
     Command::new("qemu-img").args(["convert", "-c", "-O", "qcow2"]).arg(&disk).arg(&image).run()?;
-    let mut digest = Sha512::new();
-    io::copy(&mut File::open(&image)?, &mut HashWriter(&mut digest))?;
-    let sums = format!("{}  {}\n", hex::encode(digest.finalize()), recipe::IMAGE_NAME);
+    let sum = hex::encode(Sha512::digest(fs::read(&image)?));
+    let sums = format!("{sum}  {}\n", recipe::IMAGE_NAME);
     fs::write(directory.join("SHA512SUMS"), sums)?;
     fs::remove_file(disk)?;
     Ok(fs::remove_dir_all(root)?)
@@ -204,18 +197,4 @@ fn write_all(root: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
-}
-
-/// Lets `io::copy` feed a digest.
-struct HashWriter<'a, D>(&'a mut D);
-
-impl<D: Digest> io::Write for HashWriter<'_, D> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
