@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "the half of a program that talks to its user")]
 
 mod command;
+mod guest;
 mod host;
 mod image;
 mod inside;
@@ -36,7 +37,7 @@ pub async fn outside() -> anyhow::Result<()> {
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).context("the program is not in a target directory")?;
     let begun = Instant::now();
-    let image = image::built(&target.join("e2e"), &network::repository_url())?;
+    let image = image::built(&target.join("e2e"), &network::server())?;
     println!("cloud image: {} ({:.1} s)", image.display(), begun.elapsed().as_secs_f32());
 
     let namespace = Namespace::create()?;

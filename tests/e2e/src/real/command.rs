@@ -61,8 +61,7 @@ impl Command {
     }
 
     fn output(&mut self) -> std::io::Result<Output> {
-        let pipes =
-            self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let pipes = self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
             // Small enough for the pipe; a program that does not read it may have ended already.

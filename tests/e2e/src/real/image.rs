@@ -29,31 +29,31 @@ const BOOT_CODE: usize = 440;
 const GRUB: &str = "/usr/lib/grub/i386-pc";
 
 /// The directory in `cache` that holds the image, its `SHA512SUMS` and `packages/`; built when it is
-/// not there. `repository` is the address that the guest gets its packages from.
-pub(super) fn built(cache: &Path, repository: &str) -> anyhow::Result<PathBuf> {
+/// not there. `server` is the address that the guest gets its packages from.
+pub(super) fn built(cache: &Path, server: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(cache)?;
     // Released when the file is closed, even if this process is killed.
     let lock = File::create(cache.join("lock"))?;
     lock.lock().context("cannot lock the image directory")?;
-    let directory = cache.join(format!("image-{}", key(repository)));
+    let directory = cache.join(format!("image-{}", key(server)));
     if !directory.exists() {
         remove_all_images(cache)?;
         let building = cache.join("building");
         fs::create_dir(&building)?;
-        build(&building, repository)?;
+        build(&building, server)?;
         fs::rename(&building, &directory)?;
     }
     Ok(directory)
 }
 
 /// Changes whenever the text of the recipe or of the builder does.
-fn key(repository: &str) -> String {
+fn key(server: &str) -> String {
     let texts = [
         include_str!("image.rs"),
         include_str!("recipe.rs"),
         include_str!("repository.rs"),
         mirror::SUITE,
-        repository,
+        server,
     ];
     let digest = texts.iter().fold(Sha256::new(), Sha256::chain_update);
     hex::encode(&digest.finalize()[..8])
@@ -71,8 +71,8 @@ fn remove_all_images(cache: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn build(directory: &Path, repository: &str) -> anyhow::Result<()> {
-    let (root, packages) = (directory.join("root"), directory.join("packages"));
+fn build(directory: &Path, server: &str) -> anyhow::Result<()> {
+    let (root, packages) = (directory.join("root"), directory.join(recipe::REPOSITORY));
     fs::create_dir(&packages)?;
     bootstrap(&root, &packages)?;
     let probe = repository::make_package(recipe::PROBE, "1", directory)?;
@@ -83,7 +83,7 @@ fn build(directory: &Path, repository: &str) -> anyhow::Result<()> {
     }
     repository::make_package(recipe::PROBE, "2", &packages)?;
     repository::index(&packages)?;
-    configure(&root, repository)?;
+    configure(&root, server)?;
     let disk = directory.join("disk.raw");
     assemble(&root, directory, &disk)?;
     let image = directory.join(recipe::IMAGE_NAME);
@@ -120,7 +120,7 @@ fn bootstrap(root: &Path, packages: &Path) -> anyhow::Result<()> {
     fs::remove_dir_all(packages.join("partial")).context("apt has downloaded nothing")
 }
 
-fn configure(root: &Path, repository: &str) -> anyhow::Result<()> {
+fn configure(root: &Path, server: &str) -> anyhow::Result<()> {
     chroot(root, &[&["systemctl", "enable"], recipe::ENABLED_UNITS].concat())?;
     for unit in recipe::MASKED_UNITS {
         let link = root.join("etc/systemd/system").join(unit);
@@ -143,7 +143,7 @@ fn configure(root: &Path, repository: &str) -> anyhow::Result<()> {
         }
     }
     write_all(root, recipe::FILES)?;
-    let sources = recipe::guest_sources(repository);
+    let sources = recipe::guest_sources(server);
     write_all(root, &[("etc/apt/sources.list", &sources)])
 }
 

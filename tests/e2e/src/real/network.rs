@@ -18,9 +18,9 @@ pub(super) const PREFIX: u8 = 24;
 const BRIDGE: &str = "vmbr0";
 const NAME: &str = "pve-e2e-";
 
-/// Where the guests get their packages from.
-pub(super) fn repository_url() -> String {
-    format!("http://{GATEWAY}/packages")
+/// Where the guests get their packages from, and the node its images.
+pub(super) fn server() -> String {
+    format!("http://{GATEWAY}/")
 }
 
 /// A namespace that this process has made; it goes when this is dropped, with all that lives in it.

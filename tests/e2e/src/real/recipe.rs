@@ -35,6 +35,9 @@ pub(super) const PACKAGES: &[&str] = &[
 /// What the guest gets from the package repository of the test.
 pub(super) const AGENT: &str = "qemu-guest-agent";
 
+/// The directory of that repository.
+pub(super) const REPOSITORY: &str = "packages";
+
 /// A package that the image has in version 1 and the repository in version 2.
 pub(super) const PROBE: &str = "pve-e2e-probe";
 
@@ -136,7 +139,7 @@ pub(super) fn grub_configuration(kernel: &str) -> String {
     )
 }
 
-/// The only source of packages that the guest knows.
-pub(super) fn guest_sources(repository: &str) -> String {
-    format!("deb [trusted=yes] {repository} ./\n")
+/// The only source of packages that the guest knows: a flat repository below `server`.
+pub(super) fn guest_sources(server: &str) -> String {
+    format!("deb [trusted=yes] {server} {REPOSITORY}/\n")
 }

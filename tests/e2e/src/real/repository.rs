@@ -9,6 +9,7 @@ use sha2::Digest;
 use sha2::Sha256;
 
 use super::command::Command;
+use super::recipe::REPOSITORY;
 
 /// Makes a package of nothing but its name and version, `<name>.deb` in `directory`.
 pub(super) fn make_package(name: &str, version: &str, directory: &Path) -> anyhow::Result<PathBuf> {
@@ -42,7 +43,7 @@ pub(super) fn index(directory: &Path) -> anyhow::Result<()> {
     let sum = hex::encode(Sha256::digest(&packages));
     let date = Command::new("date").args(["--utc", "--rfc-email"]).read()?;
     let release = format!(
-        "Suite: e2e\nDate: {}\nArchitectures: amd64\nSHA256:\n {sum} {} Packages\n",
+        "Suite: {REPOSITORY}/\nDate: {}\nArchitectures: amd64\nSHA256:\n {sum} {} Packages\n",
         date.trim().replace("+0000", "UTC"),
         packages.len()
     );
@@ -56,5 +57,8 @@ fn entry_of(file: &Path, directory: &Path) -> anyhow::Result<String> {
     fs::rename(file, directory.join(&name))?;
     let content = fs::read(directory.join(&name))?;
     let (size, sum) = (content.len(), hex::encode(Sha256::digest(&content)));
-    Ok(format!("{}\nFilename: ./{name}\nSize: {size}\nSHA256: {sum}\n", control.trim_end()))
+    Ok(format!(
+        "{}\nFilename: {REPOSITORY}/{name}\nSize: {size}\nSHA256: {sum}\n",
+        control.trim_end()
+    ))
 }
