@@ -2,14 +2,15 @@
 //!
 //! Each one does all of its own set-up, so that a fresh clone needs nothing but Rust and a C linker.
 
-#![expect(clippy::print_stdout, reason = "this is a program for a terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 mod packages;
-mod run;
+mod programs;
 mod test;
 mod tidy;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
@@ -39,15 +40,24 @@ enum Command {
     Docs,
 }
 
-fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(&Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
     let shell = Shell::new()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     shell.change_dir(root);
-    match arguments.command {
+    match command {
         Command::Test => test::test(&shell),
-        Command::Demo { once } => run::demo(&shell, once),
-        Command::E2e => run::e2e(&shell),
-        Command::Docs => run::docs(&shell),
+        Command::Demo { once } => programs::demo(&shell, *once),
+        Command::E2e => programs::e2e(&shell),
+        Command::Docs => programs::docs(&shell),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn test(shell: &Shell) -> anyhow::Result<()> {
     cmd!(shell, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?;
 
     // The tests start the programs themselves, which `cargo test` builds for some packages only.
-    cmd!(shell, "cargo build --workspace --bins --locked").run()?;
+    cmd!(shell, "cargo build --workspace --all-targets --locked").run()?;
     let references = tidy::SnapshotReferences::new(shell)?;
     cmd!(shell, "cargo test --workspace --locked")
         .env("INSTA_UPDATE", "no")

@@ -1,5 +1,6 @@
 //! x
 pub mod client;
+pub mod docs;
 pub mod programs;
 pub mod real;
 pub mod recorder;

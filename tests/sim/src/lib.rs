@@ -9,4 +9,8 @@
 //! [`Effect`](effect::Effect); the process applies it.
 
 pub mod effect;
+pub mod guest;
 pub mod real;
+pub mod ssh;
+#[cfg(test)]
+mod testing;

@@ -23,7 +23,7 @@ pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
 
 pub(crate) fn docs(shell: &Shell) -> anyhow::Result<()> {
     build(shell)?;
-    become_program(shell, "docs", &["--write"])
+    become_program(shell, "docs", &[])
 }
 
 /// What the real virtual machine and its cloud image need.

@@ -1,0 +1,268 @@
+//! Recognises what is asked of a guest. A command is text to be looked at, never something to run.
+//!
+//! [`recognise`] is the one place to adapt when the product asks differently.
+
+use crate::guest::behaviour::Stream;
+use crate::guest::words::commands;
+
+/// What a guest does in answer to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// `cloud-init status --wait`.
+    CloudInitWait,
+    /// `cloud-init status`, with or without `--long`.
+    CloudInitStatus,
+    /// `command -v cloud-init`: is it there?
+    CloudInitPresent,
+    /// Prints the id of this boot.
+    BootId,
+    /// A script on standard input, with its arguments.
+    Script(Vec<String>),
+    /// Ends another command, by the process id that it has announced.
+    Kill(u32),
+    /// Succeeds without a word.
+    Nothing,
+    /// Somebody asked for a shell.
+    Shell,
+    /// Not known: exit code 127.
+    Unknown(String),
+}
+
+/// A command as understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recognised {
+    /// What to do.
+    pub act: Act,
+    /// The stream on which the command's process id is announced first.
+    pub announces: Option<Stream>,
+}
+
+/// From a command's text to what the guest does.
+///
+/// Wrappers (`sudo`, `setsid`, `env`, `timeout`, `sh -c` and the like) are looked through. Of several
+/// commands in one text the first that means something counts.
+pub fn recognise(text: &str) -> Recognised {
+    let mut announces = None;
+    let mut found = Vec::new();
+    look_through(text, &mut announces, &mut found);
+    let weight = |act: &Act| match act {
+        Act::Unknown(_) => 1,
+        Act::CloudInitPresent => 2,
+        Act::Nothing => 3,
+        _ => 0,
+    };
+    // `min_by_key` keeps the first of equals.
+    let act = found.into_iter().min_by_key(weight).unwrap_or(Act::Nothing);
+    Recognised { act, announces }
+}
+
+fn look_through(text: &str, announces: &mut Option<Stream>, found: &mut Vec<Act>) {
+    for command in commands(text) {
+        let argv = unwrap_words(&command.words);
+        let Some((script, arguments)) = shell_command(argv) else {
+            if argv.iter().any(|word| word.contains("$$")) {
+                *announces = Some(if command.to_stderr { Stream::Err } else { Stream::Out });
+            } else {
+                found.extend(act_of(argv));
+            }
+            continue;
+        };
+        if !script.contains("\"$@\"") {
+            look_through(script, announces, found);
+            continue;
+        }
+        look_through(script, announces, &mut Vec::new());
+        let argv = unwrap_words(arguments.get(1..).unwrap_or_default());
+        match shell_command(argv) {
+            Some((script, _)) => look_through(script, announces, found),
+            None => found.extend(act_of(argv)),
+        }
+    }
+}
+
+/// `sh -c SCRIPT ARGUMENTS…`: the script and what follows it.
+fn shell_command(argv: &[String]) -> Option<(&str, &[String])> {
+    let (program, rest) = argv.split_first()?;
+    if !is_shell(program) {
+        return None;
+    }
+    let at = rest
+        .iter()
+        .position(|word| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))?;
+    let (script, arguments) = rest.get(at + 1..)?.split_first()?;
+    Some((script, arguments))
+}
+
+fn is_shell(program: &str) -> bool {
+    matches!(program.rsplit('/').next(), Some("sh" | "bash" | "dash"))
+}
+
+fn act_of(argv: &[String]) -> Option<Act> {
+    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let (program, rest) = words.split_first()?;
+    let act = match (program.rsplit('/').next().unwrap_or(program), rest) {
+        ("cloud-init", ["status", options @ ..]) if options.contains(&"--wait") => {
+            Act::CloudInitWait
+        }
+        ("cloud-init", ["status", ..]) => Act::CloudInitStatus,
+        ("command", ["-v", "cloud-init"]) | ("which", ["cloud-init"]) => Act::CloudInitPresent,
+        ("cat", ["/proc/sys/kernel/random/boot_id"]) => Act::BootId,
+        ("kill", [.., process]) => match process.trim_start_matches('-').parse() {
+            Ok(process) => Act::Kill(process),
+            Err(_) => Act::Unknown(argv.join(" ")),
+        },
+        ("bash" | "sh" | "dash", options) if options.iter().all(|word| word.starts_with('-')) => {
+            Act::Script(Vec::new())
+        }
+        ("bash" | "sh" | "dash", options)
+            if options.iter().any(|word| *word == "-s" || *word == "-es") =>
+        {
+            let arguments = argv.iter().skip(1).skip_while(|word| word.starts_with('-'));
+            Act::Script(arguments.cloned().collect())
+        }
+        (
+            "true" | ":" | "exit" | "test" | "[" | "command" | "set" | "export" | "umask" | "cd",
+            _,
+        ) => Act::Nothing,
+        _ => Act::Unknown(argv.join(" ")),
+    };
+    Some(act)
+}
+
+/// Drops what stands before the true command.
+fn unwrap_words(mut words: &[String]) -> &[String] {
+    loop {
+        let Some((program, rest)) = words.split_first() else { return words };
+        if is_assignment(program) {
+            words = rest;
+            continue;
+        }
+        let options = |with_value: &[&str]| skip_options(rest, with_value);
+        let inner = match program.rsplit('/').next().unwrap_or(program) {
+            "sudo" => options(&["-u", "-g", "-p"]),
+            "setsid" | "exec" | "nohup" | "time" | "then" | "else" | "do" | "if" | "!" | "{"
+            | "(" => options(&[]),
+            "nice" | "ionice" => options(&["-n", "-c"]),
+            "stdbuf" => options(&["-i", "-o", "-e"]),
+            "env" => options(&["-u"]),
+            "timeout" => options(&["-k", "-s"]).get(1..).unwrap_or_default(),
+            _ => return words,
+        };
+        words = inner;
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    })
+}
+
+fn skip_options<'a>(mut words: &'a [String], with_value: &[&str]) -> &'a [String] {
+    while let Some((option, rest)) = words.split_first() {
+        if !option.starts_with('-') {
+            break;
+        }
+        words = if with_value.contains(&option.as_str()) {
+            rest.get(1..).unwrap_or_default()
+        } else {
+            rest
+        };
+        if option == "--" {
+            break;
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recognise;
+
+    #[test]
+    fn commands_are_recognised_however_they_are_wrapped() {
+        let texts = [
+            "cloud-init status --wait",
+            "sudo -n cloud-init status --wait 2>&1",
+            "timeout -k 5 600 cloud-init status --wait > /dev/null",
+            "command -v cloud-init >/dev/null 2>&1 || exit 127; cloud-init status --wait",
+            "command -v cloud-init",
+            "cloud-init status --long",
+            "cat /proc/sys/kernel/random/boot_id",
+            "'cat' '/proc/sys/kernel/random/boot_id'",
+            "LC_ALL=C cat < /dev/null /proc/sys/kernel/random/boot_id",
+            r#"setsid --wait sh -c 'echo $$ >&2; exec "$@"' sh cat /proc/sys/kernel/random/boot_id"#,
+            r#"setsid --wait sh -c echo\ \$\$\ \>\&2\;\ exec\ \"\$@\" sh sudo -n bash -s -- Etc/UTC"#,
+            r#"sh -c "echo $$; exec cloud-init status --wait""#,
+            "sudo -n bash -s",
+            "bash -s -- 'a b' \"c'd\"",
+            "env -u HOME TZ=Etc/UTC nice -n 5 bash",
+            "sudo -n -u root /bin/sh -s",
+            "kill -TERM -- -1234",
+            "true",
+            "",
+            "# nothing",
+            "echo $$ >&2",
+            "rm -rf / ; reboot",
+            "bash script.sh",
+            "kill -TERM everybody",
+        ];
+        let table: String = texts
+            .map(|text| {
+                let recognised = recognise(text);
+                format!("{text}\n    {:?} {:?}\n", recognised.act, recognised.announces)
+            })
+            .concat();
+        insta::assert_snapshot!(table, @r#"
+        cloud-init status --wait
+            CloudInitWait None
+        sudo -n cloud-init status --wait 2>&1
+            CloudInitWait None
+        timeout -k 5 600 cloud-init status --wait > /dev/null
+            CloudInitWait None
+        command -v cloud-init >/dev/null 2>&1 || exit 127; cloud-init status --wait
+            CloudInitWait None
+        command -v cloud-init
+            CloudInitPresent None
+        cloud-init status --long
+            CloudInitStatus None
+        cat /proc/sys/kernel/random/boot_id
+            BootId None
+        'cat' '/proc/sys/kernel/random/boot_id'
+            BootId None
+        LC_ALL=C cat < /dev/null /proc/sys/kernel/random/boot_id
+            BootId None
+        setsid --wait sh -c 'echo $$ >&2; exec "$@"' sh cat /proc/sys/kernel/random/boot_id
+            BootId Some(Err)
+        setsid --wait sh -c echo\ \$\$\ \>\&2\;\ exec\ \"\$@\" sh sudo -n bash -s -- Etc/UTC
+            Script(["Etc/UTC"]) Some(Err)
+        sh -c "echo $$; exec cloud-init status --wait"
+            CloudInitWait Some(Out)
+        sudo -n bash -s
+            Script([]) None
+        bash -s -- 'a b' "c'd"
+            Script(["a b", "c'd"]) None
+        env -u HOME TZ=Etc/UTC nice -n 5 bash
+            Script([]) None
+        sudo -n -u root /bin/sh -s
+            Script([]) None
+        kill -TERM -- -1234
+            Kill(1234) None
+        true
+            Nothing None
+
+            Nothing None
+        # nothing
+            Nothing None
+        echo $$ >&2
+            Nothing Some(Err)
+        rm -rf / ; reboot
+            Unknown("rm -rf /") None
+        bash script.sh
+            Unknown("bash script.sh") None
+        kill -TERM everybody
+            Unknown("kill -TERM everybody") None
+        "#);
+    }
+}
