@@ -22,6 +22,9 @@ use std::time::Duration;
 use anyhow::Context;
 use anyhow::bail;
 use anyhow::ensure;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::unbounded_channel;
 
 use self::machine::Running;
 use crate::effect::Effect;
@@ -37,13 +40,18 @@ const PING: Duration = Duration::from_secs(3);
 pub struct Hypervisor {
     directory: PathBuf,
     machines: Arc<Mutex<HashMap<u32, Running>>>,
+    powered_off: UnboundedSender<u32>,
 }
 
 impl Hypervisor {
     /// Keeps sockets, cloud-init drives and logs in a directory per VM below `directory`, whose
     /// path must be short enough for Unix sockets.
-    pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), machines: Arc::default() }
+    ///
+    /// The receiver gets the VMs that power off by themselves.
+    pub fn new(directory: &Path) -> (Self, UnboundedReceiver<u32>) {
+        let (powered_off, receiver) = unbounded_channel();
+        let directory = directory.to_owned();
+        (Self { directory, machines: Arc::default(), powered_off }, receiver)
     }
 
     /// Does what a call asks for outside the world; an error is what Proxmox VE would print.
@@ -96,7 +104,15 @@ impl Hypervisor {
     async fn start(&self, guest: &GuestSpec) -> anyhow::Result<()> {
         ensure!(!self.is_running(guest.vmid), "VM {} already running", guest.vmid);
         let running = machine::start(guest, &self.files(guest.vmid)).await?;
-        self.machines().insert(guest.vmid, running);
+        self.machines().insert(guest.vmid, running.clone());
+        let (powered_off, vmid) = (self.powered_off.clone(), guest.vmid);
+        tokio::spawn(async move {
+            running.ended().await;
+            if !running.is_asked() {
+                // Nobody has to listen.
+                let _ = powered_off.send(vmid);
+            }
+        });
         Ok(())
     }
 
@@ -119,6 +135,7 @@ impl Hypervisor {
     /// Asks the guest through its agent when that answers, else by the power button.
     async fn shut_down(&self, vmid: u32, limit: Duration) -> anyhow::Result<()> {
         let running = self.running(vmid).with_context(|| format!("VM {vmid} not running"))?;
+        running.ask(true);
         let agent = self.files(vmid).join(machine::AGENT_SOCKET);
         if agent.exists() && monitor::ping(&agent, PING).await.is_ok() {
             monitor::shut_down(&agent, PING).await?;
@@ -127,6 +144,7 @@ impl Hypervisor {
                 .await?;
         }
         if tokio::time::timeout(limit, running.ended()).await.is_err() {
+            running.ask(false);
             bail!("VM quit/powerdown failed - got timeout");
         }
         Ok(())

@@ -10,7 +10,7 @@ pub(super) async fn run(image: &Path, directory: &Path) -> anyhow::Result<()> {
     super::serve::start(image.to_owned()).await?;
     let t = Instant::now();
     let lap = |s: &str| println!("{:7.1} {s}", t.elapsed().as_secs_f32());
-    let hv = Hypervisor::new(directory);
+    let (hv, _off) = Hypervisor::new(directory);
     let key = directory.join("key");
     let public = make_key(&key).await?;
     let file = directory.join("storage/100/vm-100-disk-0.raw");

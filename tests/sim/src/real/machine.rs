@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -39,6 +42,7 @@ pub(super) struct Running {
     monitor: PathBuf,
     kill: CancellationToken,
     ended: watch::Receiver<bool>,
+    asked: Arc<AtomicBool>,
 }
 
 impl Running {
@@ -51,7 +55,17 @@ impl Running {
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 
+    /// Whether its end is somebody's wish and not the guest's own.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn ask(&self, asked: bool) {
+        self.asked.store(asked, Ordering::Relaxed);
+    }
+
     pub(super) async fn stop(&self) {
+        self.ask(true);
         let told = monitor::execute(&self.monitor, "quit").await.is_ok();
         if !told || tokio::time::timeout(QUIT, self.ended()).await.is_err() {
             self.kill.cancel();
@@ -112,7 +126,7 @@ fn watch_over(mut child: Child, tap: Option<Tap>, monitor: PathBuf) -> Running {
         }
         let _ = sender.send(true);
     });
-    Running { monitor, kill, ended }
+    Running { monitor, kill, ended, asked: Arc::default() }
 }
 
 fn arguments(guest: &GuestSpec, directory: &Path) -> Vec<String> {
