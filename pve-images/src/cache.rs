@@ -12,6 +12,9 @@ mod sink;
 mod transfer;
 mod turn;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;

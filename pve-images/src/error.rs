@@ -13,7 +13,7 @@ use reqwest::StatusCode;
 #[non_exhaustive]
 pub enum Error {
     /// No answer came: the network, a name, a certificate.
-    #[error("{method} {url}: no answer")]
+    #[error("{method} {url}: no whole answer")]
     Unreachable {
         /// The request's method.
         method: &'static str,
@@ -202,6 +202,15 @@ pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     text
+}
+
+/// The last cause, which is the one that says something.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
 }
 
 fn advice(status: StatusCode) -> &'static str {

@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
+mod dist;
 mod packages;
 mod programs;
 mod test;
@@ -36,6 +37,8 @@ enum Command {
     },
     /// A real virtual machine from a real cloud image, provisioned and logged into.
     E2e,
+    /// The release archive and its checksum, in `target/dist`.
+    Dist,
     /// Writes the generated parts of `docs/reference`.
     Docs,
 }
@@ -58,6 +61,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Test => test::test(&shell),
         Command::Demo { once } => programs::demo(&shell, *once),
         Command::E2e => programs::e2e(&shell),
+        Command::Dist => dist::dist(&shell),
         Command::Docs => programs::docs(&shell),
     }
 }

@@ -9,9 +9,9 @@ use xshell::cmd;
 
 /// A Debian package and the file that proves that it is installed.
 pub(crate) struct Package {
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// A program on `PATH`, or an absolute path.
-    pub(crate) proof: &'static str,
+    proof: &'static str,
 }
 
 /// ssh and ssh-keygen, which the server itself runs.

@@ -7,7 +7,6 @@ use xshell::Shell;
 use xshell::cmd;
 
 use crate::packages;
-use crate::packages::Package;
 
 pub(crate) fn demo(shell: &Shell, once: bool) -> anyhow::Result<()> {
     packages::need(shell, &[packages::SSH])?;
@@ -16,7 +15,7 @@ pub(crate) fn demo(shell: &Shell, once: bool) -> anyhow::Result<()> {
 }
 
 pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
-    packages::need(shell, REAL_VM)?;
+    // It sees to its own packages before it does anything else: which ones depends on the machine.
     build(shell)?;
     become_program(shell, "real", &[])
 }
@@ -25,18 +24,6 @@ pub(crate) fn docs(shell: &Shell) -> anyhow::Result<()> {
     build(shell)?;
     become_program(shell, "docs", &[])
 }
-
-/// What the real virtual machine and its cloud image need.
-const REAL_VM: &[Package] = &[
-    packages::SSH,
-    Package { name: "e2fsprogs", proof: "mkfs.ext4" },
-    Package { name: "fdisk", proof: "sfdisk" },
-    Package { name: "grub-pc-bin", proof: "/usr/lib/grub/i386-pc/moddep.lst" },
-    Package { name: "iproute2", proof: "ip" },
-    Package { name: "mmdebstrap", proof: "mmdebstrap" },
-    Package { name: "qemu-system-x86", proof: "qemu-system-x86_64" },
-    Package { name: "qemu-utils", proof: "qemu-img" },
-];
 
 /// Builds all programs: the ones under `tests/e2e` start the others.
 fn build(shell: &Shell) -> anyhow::Result<()> {

@@ -87,6 +87,14 @@ impl Sink {
         }
     }
 
+    /// Ends without flushing, when what was taken is written.
+    pub(super) async fn leave(self) {
+        drop(self.sender);
+        if !self.thread.is_finished() {
+            let _ = self.thread.await;
+        }
+    }
+
     async fn send(&mut self, piece: Piece) -> Result<(), Fault> {
         if self.sender.send(piece).await.is_ok() {
             return Ok(());

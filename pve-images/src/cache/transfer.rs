@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use reqwest::Response;
 use reqwest::StatusCode;
@@ -21,6 +22,7 @@ use crate::client::Client;
 use crate::client::Limits;
 use crate::client::Remote;
 use crate::error::Error;
+use crate::error::root_cause;
 use crate::files;
 use crate::update::PACE;
 use crate::update::Pace;
@@ -93,7 +95,7 @@ impl Transfer<'_> {
         let mut run = Run {
             sink: Sink::start(file, keep, algorithm.unwrap_or(Algorithm::Sha256)),
             remote,
-            pace: Pace::new(keep),
+            pace: Pace::new(Instant::now(), keep),
             anew,
             by_length: algorithm.is_none(),
         };
@@ -103,14 +105,17 @@ impl Transfer<'_> {
                 self.hold.place().name
             )));
         }
-        if keep == 0 || run.remote.length != Some(keep) {
-            self.connect(&mut run, on_update).await?;
+        if (keep == 0 || run.remote.length != Some(keep))
+            && let Err(error) = self.connect(&mut run, on_update).await
+        {
+            run.sink.leave().await;
+            return Err(error);
         }
         let Run { sink, remote, mut pace, .. } = run;
         let done = sink.done();
         let total = remote.length;
         let sum = sink.finish().await.map_err(|fault| self.fault_at(fault, done, total))?;
-        if let Some(progress) = pace.end(done) {
+        if let Some(progress) = pace.end(Instant::now(), done) {
             on_update(progress);
         }
         Ok(Received { sum, remote })
@@ -151,8 +156,8 @@ impl Transfer<'_> {
                     let (url, total) = (self.image.url.to_string(), run.remote.length);
                     return Err(Error::Interrupted { url, times, done, total, source });
                 }
-                End::Trouble(error) => crate::error::with_causes(&error),
-                End::Broken(error) => crate::error::with_causes(&error),
+                End::Trouble(error) => root_cause(&error),
+                End::Broken(error) => root_cause(&error),
             };
             on_update(Update::Notice(format!(
                 "the download of {} broke off at {done} bytes ({why}): trying again",
@@ -187,7 +192,7 @@ impl Transfer<'_> {
                 },
                 _ = ticks.tick() => {}
             }
-            if let Some(progress) = run.pace.progress(run.sink.done(), total) {
+            if let Some(progress) = run.pace.progress(Instant::now(), run.sink.done(), total) {
                 on_update(progress);
             }
         }

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::Instant;
 
 use super::Cache;
 use super::Listener;
@@ -90,9 +91,12 @@ impl Cache {
                             place.name
                         )));
                     }
-                    let progress = waiting
-                        .get_or_insert_with(|| Pace::new(done))
-                        .progress(done, length.or(total));
+                    let now = Instant::now();
+                    let progress = waiting.get_or_insert_with(|| Pace::new(now, done)).progress(
+                        now,
+                        done,
+                        length.or(total),
+                    );
                     progress.into_iter().for_each(&mut *on_update);
                 }
             }

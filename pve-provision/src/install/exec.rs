@@ -28,6 +28,8 @@ use crate::event::Stream;
 
 /// How many lines may wait for their reader before a command's output pauses.
 const BACKLOG: usize = 256;
+/// How the usage line ends that follows a refused option.
+const USAGE: &str = "[OPTIONS]";
 /// How long the output of a command that has ended is waited for.
 const AFTERTHOUGHT: Duration = Duration::from_secs(2);
 /// How many last lines of a failed command are told.
@@ -217,7 +219,11 @@ where
 /// What a failed command says of itself: its standard error, or else its output.
 fn last_words(output: &Output) -> String {
     let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.ends_with(USAGE))
+        .collect();
     if lines.is_empty() {
         return "it said nothing".to_owned();
     }

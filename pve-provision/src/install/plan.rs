@@ -78,7 +78,7 @@ pub(crate) fn plan(
     members: &Members,
 ) -> Result<Plan, Invalid> {
     let image = image(&request, catalogue)?;
-    let id = request.id.map(|id| vmid(id, settings)).transpose()?;
+    let id = request.id.as_ref().map(|id| vmid(id, settings)).transpose()?;
     if let Some(name) = &request.name {
         check_name(name, id.map_or(settings.last_vmid, Vmid::get))?;
     }
@@ -154,7 +154,7 @@ fn image(request: &Request, catalogue: &Catalogue) -> Result<Image, Invalid> {
     ))
 }
 
-fn vmid(id: i64, settings: &Settings) -> Result<Vmid, Invalid> {
+fn vmid(id: &Value, settings: &Settings) -> Result<Vmid, Invalid> {
     let last = settings.gateway.last_host();
     let wrong = |why| Err(Invalid::field("id", format!("{id} {why}")));
     let vmid =

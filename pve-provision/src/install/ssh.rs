@@ -325,7 +325,15 @@ mod tests {
             "",
         ]
         .map(|words| classify(words).to_string());
-        insta::assert_snapshot!(states.join("\n"), @r"
+        insta::assert_snapshot!(states.join("\n"), @"
+        no route: ssh: connect to host 192.0.2.1 port 22: No route to host
+        no route: ssh: connect to host 192.0.2.1 port 22: Connection timed out
+        port closed: ssh: connect to host 192.0.2.1 port 22: Connection refused
+        connection reset: Connection reset by 192.0.2.1 port 22
+        no banner: Connection to 192.0.2.1 port 22 timed out
+        login refused: debian@192.0.2.1: Permission denied (publickey).
+        the host key has changed: the key is not the one of the first login
+        ssh ended without a word
         ");
     }
 }

@@ -90,7 +90,13 @@ nas               nfs   inactive               0               0               0
             ("local-zfs", "pve3"),
         ]
         .map(|(name, node)| checked(name, node).unwrap_err());
-        insta::assert_snapshot!(found.join("\n"), @r"
+        insta::assert_snapshot!(found.join("\n"), @"
+        storage 'nosuch' (ASSIGN_STORAGE) does not exist on this node; there are: backup, elsewhere, isoonly, local-zfs, nas
+        storage 'elsewhere' is disabled: enable it, or set ASSIGN_STORAGE to another
+        storage 'nas' is inactive: see why it cannot be reached, or set ASSIGN_STORAGE to another
+        storage 'isoonly' holds iso,vztmpl, not images: add images to its content, or set ASSIGN_STORAGE to another
+        storage 'backup' is of type pbs; a VM's disk goes on one of dir, zfspool, lvmthin, nfs, btrfs, cifs, lvm, rbd
+        storage 'local-zfs' is on pve1,pve2 only, not on pve3
         ");
     }
 }

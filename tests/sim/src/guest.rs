@@ -10,7 +10,6 @@ mod play;
 mod record;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::collections::HashMap;
 use std::io;

@@ -10,6 +10,8 @@
 
 pub mod effect;
 pub mod guest;
+pub mod mirror;
+pub mod node_ssh;
 pub mod real;
 pub mod ssh;
 #[cfg(test)]

@@ -99,12 +99,12 @@ impl Run<'_> {
         let place = Place { lease, address };
         self.step(Step::ValidatingCpuAndRam, "checking cpu and ram against the limits", async {
             self.plan_notices(plan, Step::ValidatingCpuAndRam).await;
-            Ok(((), format!("{} cores, {} MiB of memory", plan.cpu, plan.ram_mib)))
+            Ok(((), format!("cpu {}, ram {} MiB", plan.cpu, plan.ram_mib)))
         })
         .await?;
         self.step(Step::ValidatingDiskSize, "checking the disk size against the limits", async {
             self.plan_notices(plan, Step::ValidatingDiskSize).await;
-            Ok(((), format!("disk of {}G", plan.disk_gib)))
+            Ok(((), format!("disk {}G", plan.disk_gib)))
         })
         .await?;
         self.step(Step::SettingDefaultConfigValues, "filling in what was left out", async {

@@ -35,7 +35,15 @@ impl Run<'_> {
     ) -> Result<Login, Failure> {
         let step = Step::WaitingForReady;
         self.step(step, format!("starting VM {} on {}", guest.vmid, guest.node), async {
-            self.cx.qm.run(&guest.node, commands::start(guest.vmid), None).await?;
+            // Why QEMU does not start stands in its output, not in the last line of qm.
+            self.relaying(
+                step,
+                |_| true,
+                async |lines| {
+                    self.cx.qm.run(&guest.node, commands::start(guest.vmid), Some(&lines)).await
+                },
+            )
+            .await?;
             self.say(step, format!("waiting for a login as {}@{}", host.user, host.address)).await;
             let login = self.wait_for_login(step, guest, host, None).await?;
             Ok((login, format!("logged in as {}@{}", host.user, host.address)))

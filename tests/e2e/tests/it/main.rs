@@ -1,3 +1,4 @@
 //! What crosses crates: the server against the simulated cluster.
 
+mod documents;
 mod specification;

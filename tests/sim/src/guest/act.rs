@@ -2,8 +2,8 @@
 //!
 //! [`recognise`] is the one place to adapt when the product asks differently.
 
-use crate::guest::behaviour::Stream;
-use crate::guest::words::commands;
+use crate::ssh::Stream;
+use crate::ssh::Unwrapped;
 
 /// What a guest does in answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +42,7 @@ pub struct Recognised {
 /// Wrappers (`sudo`, `setsid`, `env`, `timeout`, `sh -c` and the like) are looked through. Of several
 /// commands in one text the first that means something counts.
 pub fn recognise(text: &str) -> Recognised {
-    let mut announces = None;
-    let mut found = Vec::new();
-    look_through(text, &mut announces, &mut found);
+    let Unwrapped { commands, announces } = Unwrapped::of(text);
     let weight = |act: &Act| match act {
         Act::Unknown(_) => 1,
         Act::CloudInitPresent => 2,
@@ -52,49 +50,9 @@ pub fn recognise(text: &str) -> Recognised {
         _ => 0,
     };
     // `min_by_key` keeps the first of equals.
-    let act = found.into_iter().min_by_key(weight).unwrap_or(Act::Nothing);
+    let act =
+        commands.iter().filter_map(|argv| act_of(argv)).min_by_key(weight).unwrap_or(Act::Nothing);
     Recognised { act, announces }
-}
-
-fn look_through(text: &str, announces: &mut Option<Stream>, found: &mut Vec<Act>) {
-    for command in commands(text) {
-        let argv = unwrap_words(&command.words);
-        let Some((script, arguments)) = shell_command(argv) else {
-            if argv.iter().any(|word| word.contains("$$")) {
-                *announces = Some(if command.to_stderr { Stream::Err } else { Stream::Out });
-            } else {
-                found.extend(act_of(argv));
-            }
-            continue;
-        };
-        if !script.contains("\"$@\"") {
-            look_through(script, announces, found);
-            continue;
-        }
-        look_through(script, announces, &mut Vec::new());
-        let argv = unwrap_words(arguments.get(1..).unwrap_or_default());
-        match shell_command(argv) {
-            Some((script, _)) => look_through(script, announces, found),
-            None => found.extend(act_of(argv)),
-        }
-    }
-}
-
-/// `sh -c SCRIPT ARGUMENTS…`: the script and what follows it.
-fn shell_command(argv: &[String]) -> Option<(&str, &[String])> {
-    let (program, rest) = argv.split_first()?;
-    if !is_shell(program) {
-        return None;
-    }
-    let at = rest
-        .iter()
-        .position(|word| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c'))?;
-    let (script, arguments) = rest.get(at + 1..)?.split_first()?;
-    Some((script, arguments))
-}
-
-fn is_shell(program: &str) -> bool {
-    matches!(program.rsplit('/').next(), Some("sh" | "bash" | "dash"))
 }
 
 fn act_of(argv: &[String]) -> Option<Act> {
@@ -127,53 +85,6 @@ fn act_of(argv: &[String]) -> Option<Act> {
         _ => Act::Unknown(argv.join(" ")),
     };
     Some(act)
-}
-
-/// Drops what stands before the true command.
-fn unwrap_words(mut words: &[String]) -> &[String] {
-    loop {
-        let Some((program, rest)) = words.split_first() else { return words };
-        if is_assignment(program) {
-            words = rest;
-            continue;
-        }
-        let options = |with_value: &[&str]| skip_options(rest, with_value);
-        let inner = match program.rsplit('/').next().unwrap_or(program) {
-            "sudo" => options(&["-u", "-g", "-p"]),
-            "setsid" | "exec" | "nohup" | "time" | "then" | "else" | "do" | "if" | "!" | "{"
-            | "(" => options(&[]),
-            "nice" | "ionice" => options(&["-n", "-c"]),
-            "stdbuf" => options(&["-i", "-o", "-e"]),
-            "env" => options(&["-u"]),
-            "timeout" => options(&["-k", "-s"]).get(1..).unwrap_or_default(),
-            _ => return words,
-        };
-        words = inner;
-    }
-}
-
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty()
-            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-    })
-}
-
-fn skip_options<'a>(mut words: &'a [String], with_value: &[&str]) -> &'a [String] {
-    while let Some((option, rest)) = words.split_first() {
-        if !option.starts_with('-') {
-            break;
-        }
-        words = if with_value.contains(&option.as_str()) {
-            rest.get(1..).unwrap_or_default()
-        } else {
-            rest
-        };
-        if option == "--" {
-            break;
-        }
-    }
-    words
 }
 
 #[cfg(test)]
