@@ -157,8 +157,11 @@ fn image(request: &Request, catalogue: &Catalogue) -> Result<Image, Invalid> {
 fn vmid(id: &Value, settings: &Settings) -> Result<Vmid, Invalid> {
     let last = settings.gateway.last_host();
     let wrong = |why| Err(Invalid::field("id", format!("{id} {why}")));
-    let vmid =
-        u32::try_from(id).ok().filter(|id| *id <= last).and_then(|id| Vmid::try_from(id).ok());
+    let vmid = id
+        .as_u64()
+        .and_then(|id| u32::try_from(id).ok())
+        .filter(|id| *id <= last)
+        .and_then(|id| Vmid::try_from(id).ok());
     match vmid {
         None => wrong(format!("is not between 100 and {last}, the last host of the VMs' network")),
         Some(vmid) if settings.gateway.guest(vmid.get()) == Some(settings.gateway.address) => {

@@ -22,7 +22,11 @@ fn variables_in_code() -> BTreeSet<String> {
     let mut files = vec![source.join("settings.rs"), source.join("main.rs")];
     files.extend(fs::read_dir(source.join("settings")).unwrap().map(|entry| entry.unwrap().path()));
     let is_test = |path: &PathBuf| path.file_name().is_some_and(|name| name == "tests.rs");
-    let text: String = files.iter().filter(|path| !is_test(path)).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let text: String = files
+        .iter()
+        .filter(|path| !is_test(path))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     let is_variable = |word: &str| {
         word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
     };
