@@ -15,7 +15,7 @@ mod mirror;
 mod network;
 mod recipe;
 mod repository;
-mod serve;
+mod scenario;
 
 use std::env;
 use std::path::Path;

@@ -11,8 +11,9 @@ use anyhow::ensure;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// Prints what is to be known as `name=value`.
+/// Prints what is to be known as `name=value`, once cloud-init has nothing more to do.
 const FACTS: &str = r#"
+cloud-init status --wait >/dev/null
 echo "boot id=$(cat /proc/sys/kernel/random/boot_id)"
 echo "user=$(id -un)"
 echo "host name=$(hostname)"
@@ -23,9 +24,9 @@ echo "disk=$(lsblk --bytes --nodeps --noheadings --output SIZE /dev/sda | tr -d 
 echo "root file system=$(df --block-size=1 --output=size / | tail -n 1 | tr -d ' ')"
 echo "cloud-init=$(cloud-init status | sed -n 's/^status: //p')"
 echo "agent=$(systemctl is-active qemu-guest-agent)"
-echo "probe=$(dpkg-query --show --showformat '${Version}' pve-e2e-probe)"
+echo "upgraded package=$(dpkg-query --show --showformat '${Version}' pve-e2e-probe)"
 echo "time zone=$(readlink /etc/localtime)"
-echo "root=$(sudo -n id -u)"
+echo "sudo=$(sudo -n id -u)"
 "#;
 
 /// Compares the password on its input with the hash of the account that is its argument.
@@ -36,13 +37,19 @@ const PASSWORD: &str = "import crypt, spwd, sys\n\
 /// How to log in.
 pub(super) struct Guest {
     pub(super) address: Ipv4Addr,
-    pub(super) user: String,
+    pub(super) user: &'static str,
     /// The private key.
     pub(super) key: PathBuf,
     pub(super) known_hosts: PathBuf,
 }
 
 impl Guest {
+    /// Logs in and gives the id of the guest's boot.
+    pub(super) async fn boot_id(&self) -> anyhow::Result<String> {
+        let id = self.run(&["cat", "/proc/sys/kernel/random/boot_id"], "").await?;
+        Ok(id.trim().to_owned())
+    }
+
     /// Logs in once and gives what the guest is.
     pub(super) async fn facts(&self) -> anyhow::Result<BTreeMap<String, String>> {
         let text = self.run(&["sh", "-s"], FACTS).await?;

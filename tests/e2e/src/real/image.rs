@@ -14,7 +14,6 @@ use anyhow::Context;
 use anyhow::ensure;
 use sha2::Digest;
 use sha2::Sha256;
-use sha2::Sha512;
 
 use super::command::Command;
 use super::mirror;
@@ -28,7 +27,7 @@ const SECTOR: u64 = 512;
 const BOOT_CODE: usize = 440;
 const GRUB: &str = "/usr/lib/grub/i386-pc";
 
-/// The directory in `cache` that holds the image, its `SHA512SUMS` and `packages/`; built when it is
+/// The directory in `cache` that holds the image and `packages/`; built when it is
 /// not there. `server` is the address that the guest gets its packages from.
 pub(super) fn built(cache: &Path, server: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(cache)?;
@@ -88,9 +87,6 @@ fn build(directory: &Path, server: &str) -> anyhow::Result<()> {
     assemble(&root, directory, &disk)?;
     let image = directory.join(recipe::IMAGE_NAME);
     Command::new("qemu-img").args(["convert", "-c", "-O", "qcow2"]).arg(&disk).arg(&image).run()?;
-    let sum = hex::encode(Sha512::digest(fs::read(&image)?));
-    let sums = format!("{sum}  {}\n", recipe::IMAGE_NAME);
-    fs::write(directory.join("SHA512SUMS"), sums)?;
     fs::remove_file(disk)?;
     Ok(fs::remove_dir_all(root)?)
 }
