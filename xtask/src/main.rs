@@ -37,6 +37,8 @@ enum Command {
     },
     /// A real virtual machine from a real cloud image, provisioned and logged into.
     E2e,
+    /// Speed and memory against their goals, one line of JSON each.
+    Bench,
     /// The release archive and its checksum, in `target/dist`.
     Dist,
     /// Writes the generated parts of `docs/reference`.
@@ -61,6 +63,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Test => test::test(&shell),
         Command::Demo { once } => programs::demo(&shell, *once),
         Command::E2e => programs::e2e(&shell),
+        Command::Bench => programs::bench(&shell),
         Command::Dist => dist::dist(&shell),
         Command::Docs => programs::docs(&shell),
     }

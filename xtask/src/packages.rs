@@ -16,6 +16,7 @@ pub(crate) struct Package {
 
 /// ssh and ssh-keygen, which the server itself runs.
 pub(crate) const SSH: Package = Package { name: "openssh-client", proof: "ssh" };
+pub(crate) const CURL: Package = Package { name: "curl", proof: "curl" };
 pub(crate) const SHELLCHECK: Package = Package { name: "shellcheck", proof: "shellcheck" };
 
 /// Sees to it that all of `packages` are there, or fails before anything has run.

@@ -1,4 +1,5 @@
 //! x
+pub mod bench;
 pub mod client;
 pub mod docs;
 pub mod programs;
