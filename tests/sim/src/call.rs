@@ -172,6 +172,7 @@ impl Answer {
     }
 
     /// The call failed after it had printed or changed something.
+    #[must_use]
     pub fn failed(self, died: Died) -> Self {
         Self {
             status: died.status,
@@ -285,9 +286,7 @@ fn reach(world: &World, node: &str) -> Result<(), Died> {
                 "hostname lookup '{node}' failed - {reason}: {node}: Temporary failure in name resolution"
             )))
         }
-        Some(found) if !found.online => {
-            Err(Died { status: 595, ..Died::new("No route to host") })
-        }
+        Some(found) if !found.online => Err(Died { status: 595, ..Died::new("No route to host") }),
         Some(_) => Ok(()),
     }
 }

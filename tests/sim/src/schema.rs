@@ -143,9 +143,8 @@ pub fn definition(release: Release, endpoint: &str, name: &str) -> Option<&'stat
         return None;
     }
     let parameters = TABLE.endpoints.get(endpoint)?;
-    let index = parameters
-        .get(name)
-        .or_else(|| table_key(name).and_then(|key| parameters.get(&key)))?;
+    let index =
+        parameters.get(name).or_else(|| table_key(name).and_then(|key| parameters.get(&key)))?;
     TABLE.definitions.get(*index)
 }
 

@@ -166,8 +166,8 @@ impl World {
                 ((*name).to_owned(), node)
             })
             .collect();
-        let cluster = (nodes.len() > 1)
-            .then(|| Cluster { name: "testcl".to_owned(), quorate: true });
+        let cluster =
+            (nodes.len() > 1).then(|| Cluster { name: "testcl".to_owned(), quorate: true });
         Self {
             now,
             release: Release::default(),
@@ -192,16 +192,12 @@ impl World {
 
     /// The VM of this number if its configuration lies on this node.
     pub fn vm(&self, node: &str, vmid: u32) -> Option<&Guest> {
-        self.guests
-            .get(&vmid)
-            .filter(|guest| guest.kind == Kind::Qemu && guest.node == node)
+        self.guests.get(&vmid).filter(|guest| guest.kind == Kind::Qemu && guest.node == node)
     }
 
     /// Like [`World::vm`], to be changed.
     pub fn vm_mut(&mut self, node: &str, vmid: u32) -> Option<&mut Guest> {
-        self.guests
-            .get_mut(&vmid)
-            .filter(|guest| guest.kind == Kind::Qemu && guest.node == node)
+        self.guests.get_mut(&vmid).filter(|guest| guest.kind == Kind::Qemu && guest.node == node)
     }
 
     /// A guest that powered itself off: the world hears of it here.

@@ -19,8 +19,19 @@ use crate::world::is_disk_slot;
 
 /// Parameters that are not options of the configuration.
 const NOT_OPTIONS: [&str; 13] = [
-    "node", "vmid", "archive", "bwlimit", "force", "pool", "start", "storage", "unique",
-    "live-restore", "import-working-storage", "ha-managed", "skiplock",
+    "node",
+    "vmid",
+    "archive",
+    "bwlimit",
+    "force",
+    "pool",
+    "start",
+    "storage",
+    "unique",
+    "live-restore",
+    "import-working-storage",
+    "ha-managed",
+    "skiplock",
 ];
 
 /// Creates a VM.
@@ -123,9 +134,8 @@ fn worker(
     let owner = node.to_owned();
     worker
         .then(move |world, _| {
-            let guest = world
-                .vm_mut(&owner, vmid)
-                .ok_or_else(|| Died::no_configuration(&owner, vmid))?;
+            let guest =
+                world.vm_mut(&owner, vmid).ok_or_else(|| Died::no_configuration(&owner, vmid))?;
             let known = &mut guest.configuration.options;
             known.remove("lock");
             known.extend(options);

@@ -32,9 +32,18 @@ enum Wish {
     /// `none`, `cdrom` or a path: kept as it is.
     Kept(String),
     CloudInit(String),
-    New { storage: String, size: u64 },
-    Import { storage: String, source: Source },
-    Attached { storage: String, name: String },
+    New {
+        storage: String,
+        size: u64,
+    },
+    Import {
+        storage: String,
+        source: Source,
+    },
+    Attached {
+        storage: String,
+        name: String,
+    },
 }
 
 /// What an import reads.
@@ -66,10 +75,8 @@ pub fn parse(
     text: &str,
 ) -> Result<Drive, Died> {
     let mut options = Properties::parse(text);
-    let file = ["", "file", "volume"]
-        .iter()
-        .find_map(|key| options.remove(key))
-        .unwrap_or_default();
+    let file =
+        ["", "file", "volume"].iter().find_map(|key| options.remove(key)).unwrap_or_default();
     let import = options.remove("import-from");
     let wish = if matches!(file.as_str(), "none" | "cdrom") || file.starts_with('/') {
         Wish::Kept(file)
@@ -92,16 +99,15 @@ pub fn parse(
                 require_images(found, true)?;
                 Wish::CloudInit(storage.to_owned())
             }
-            None => match gibibytes(name) {
-                Some(size) => {
+            None => {
+                if let Some(size) = gibibytes(name) {
                     require_images(found, true)?;
                     Wish::New { storage: storage.to_owned(), size: special_size(slot, size) }
-                }
-                None => {
+                } else {
                     parse_volume_name(found, name)?;
                     Wish::Attached { storage: storage.to_owned(), name: name.to_owned() }
                 }
-            },
+            }
         }
     };
     Ok(Drive { slot: slot.to_owned(), options, wish })
@@ -289,13 +295,7 @@ fn volume(
 }
 
 /// What the tool behind a storage prints when it makes an image.
-pub fn say_formatting(
-    storage: &Storage,
-    path: &str,
-    format: &str,
-    size: u64,
-    output: &mut Output,
-) {
+pub fn say_formatting(storage: &Storage, path: &str, format: &str, size: u64, output: &mut Output) {
     match (storage.keeps_files(), format) {
         (true, "qcow2") => output.say(format!(
             "Formatting '{path}', fmt=qcow2 cluster_size=65536 extended_l2=off \

@@ -39,7 +39,10 @@ pub fn import(world: &mut World, request: Request<'_>, path: &str) -> Result<Ans
         }
         slot => slot.map(str::to_owned),
     };
-    Ok(Answer { worker: Some(worker(node, vmid, source, storage, format, size, slot)), ..Answer::data(serde_json::Value::Null) })
+    Ok(Answer {
+        worker: Some(worker(node, vmid, source, storage, format, size, slot)),
+        ..Answer::data(serde_json::Value::Null)
+    })
 }
 
 /// Allocation, one stage for each line of progress, and the entry in the configuration.

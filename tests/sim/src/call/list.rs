@@ -24,7 +24,9 @@ const MASK: &str = "**********";
 /// `GET /version`.
 pub fn version(world: &World) -> Answer {
     Answer::data(match world.release {
-        Release::V9_2 => json!({"version": "9.2.11", "release": "9.2", "repoid": "14a22df35955d97d"}),
+        Release::V9_2 => {
+            json!({"version": "9.2.11", "release": "9.2", "repoid": "14a22df35955d97d"})
+        }
         Release::V8_4 => json!({"version": "8.4.9", "release": "8.4", "repoid": "649acf70"}),
     })
 }
@@ -121,7 +123,7 @@ pub fn next_id(world: &World, request: Request<'_>) -> Result<Answer, Died> {
             return Err(Died::parameter("vmid", format!("VM {text} already exists")));
         }
         Some(_) => request.vmid,
-        None => (100..).find(|vmid| !taken(*vmid)).unwrap_or_default(),
+        None => (100..1_000_000_000).find(|vmid| !taken(*vmid)).unwrap_or_default(),
     };
     Ok(Answer::data(Value::from(vmid.to_string())))
 }
@@ -140,8 +142,7 @@ pub fn resources(world: &World, request: Request<'_>) -> Answer {
         entries.extend(nodes(world).data.as_array().cloned().unwrap_or_default());
     }
     if wanted("storage") {
-        for (name, node) in world.nodes.iter().filter(|(_, node)| node.online) {
-            let _ = node;
+        for (name, _) in world.nodes.iter().filter(|(_, node)| node.online) {
             for storage in world.storages.values().filter(|one| !one.disabled && one.on(name)) {
                 entries.push(json!({
                     "content": storage.content.join(","), "disk": storage.used * 1024,
@@ -195,7 +196,9 @@ fn facts(world: &World, vmid: u32, guest: &Guest) -> Facts {
     };
     let disk = boot_slot(&configuration.options)
         .or_else(|| configuration.get("bootdisk").map(str::to_owned))
-        .and_then(|slot| Properties::parse(configuration.get(&slot)?).get("size").map(str::to_owned))
+        .and_then(|slot| {
+            Properties::parse(configuration.get(&slot)?).get("size").map(str::to_owned)
+        })
         .and_then(|size| parse_size(&size));
     Facts {
         name: configuration.get("name").map_or_else(|| format!("VM {vmid}"), str::to_owned),
@@ -203,10 +206,7 @@ fn facts(world: &World, vmid: u32, guest: &Guest) -> Facts {
         memory: number("memory", 512) << 20,
         disk: disk.unwrap_or_default(),
         status: if guest.running.is_some() { "running" } else { "stopped" },
-        uptime: guest
-            .running
-            .as_ref()
-            .map_or(0, |running| world.now.saturating_sub(running.since)),
+        uptime: guest.running.as_ref().map_or(0, |running| world.now.saturating_sub(running.since)),
     }
 }
 
@@ -286,7 +286,8 @@ pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     }
     entry.insert("clipboard".to_owned(), Value::Null);
     let managed = world.ha.get(&format!("vm:{vmid}"));
-    let ha = managed.map_or_else(|| json!({"managed": 0}), |_| json!({"managed": 1, "state": null}));
+    let ha =
+        managed.map_or_else(|| json!({"managed": 0}), |_| json!({"managed": 1, "state": null}));
     entry.insert("ha".to_owned(), ha);
     Ok(Answer::data(Value::Object(entry)))
 }
@@ -298,8 +299,20 @@ fn typed(key: &str, value: &str) -> Value {
     }
     let number = matches!(
         key,
-        "cores" | "sockets" | "onboot" | "numa" | "kvm" | "balloon" | "acpi" | "tablet"
-            | "template" | "ciupgrade" | "protection" | "shares" | "vcpus" | "cpuunits"
+        "cores"
+            | "sockets"
+            | "onboot"
+            | "numa"
+            | "kvm"
+            | "balloon"
+            | "acpi"
+            | "tablet"
+            | "template"
+            | "ciupgrade"
+            | "protection"
+            | "shares"
+            | "vcpus"
+            | "cpuunits"
     );
     match value.parse::<i64>() {
         Ok(parsed) if number => json!(parsed),

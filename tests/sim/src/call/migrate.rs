@@ -47,7 +47,9 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
                 let clock = clock(world.now);
                 let Some(there) = world.nodes.get(&to).filter(|there| there.online) else {
                     let text = "Can't connect to destination address using public key";
-                    output.say(format!("{clock} ERROR: migration aborted (duration 00:00:00): {text}"));
+                    output.say(format!(
+                        "{clock} ERROR: migration aborted (duration 00:00:00): {text}"
+                    ));
                     return Err(Died::new("migration aborted"));
                 };
                 let address = there.address;

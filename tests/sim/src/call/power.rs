@@ -94,10 +94,10 @@ fn check_cores(world: &World, node: &str, cores: u32) -> Result<(), Died> {
 }
 
 fn check_bridges(options: &std::collections::BTreeMap<String, String>) -> Result<(), Died> {
-    let bridges = options
-        .iter()
-        .filter(|(key, _)| key.starts_with("net"))
-        .filter_map(|(_, value)| crate::schema::Properties::parse(value).get("bridge").map(str::to_owned));
+    let bridges =
+        options.iter().filter(|(key, _)| key.starts_with("net")).filter_map(|(_, value)| {
+            crate::schema::Properties::parse(value).get("bridge").map(str::to_owned)
+        });
     for bridge in bridges {
         if bridge != "vmbr0" {
             return Err(Died::new(format!("bridge '{bridge}' does not exist")));

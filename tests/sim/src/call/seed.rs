@@ -161,10 +161,9 @@ fn network_config(options: &Options) -> String {
         };
         text.push_str(&interface(index, net, config));
     }
-    let list = |key: &str| {
-        options.get(key).map(|text| {
-            text.split([' ', ',', ';']).map(|item| format!("      - '{item}'\n")).collect::<String>()
-        })
+    let list = |key: &str| -> Option<String> {
+        let items = options.get(key)?.split([' ', ',', ';']);
+        Some(items.fold(String::new(), |text, item| text + "      - '" + item + "'\n"))
     };
     if let Some(servers) = list("nameserver") {
         text.push_str("    - type: nameserver\n      address:\n");
@@ -190,8 +189,11 @@ fn interface(index: u32, net: &str, config: &str) -> String {
             let (address, prefix) = address.split_once('/').unwrap_or((address, "32"));
             let bits = prefix.parse::<u32>().unwrap_or(32).min(32);
             let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - bits).unwrap_or(0));
-            let lines = ["      - type: static".to_owned(), format!("        address: '{address}'"),
-                format!("        netmask: '{mask}'")];
+            let lines = [
+                "      - type: static".to_owned(),
+                format!("        address: '{address}'"),
+                format!("        netmask: '{mask}'"),
+            ];
             text.push_str(&(lines.join("\n") + "\n"));
             if let Some(gateway) = config.get("gw") {
                 text.push_str(&["        gateway: '", gateway, "'\n"].concat());

@@ -19,13 +19,23 @@ use crate::world::World;
 use crate::world::is_disk_slot;
 
 /// Parameters that are not options of the configuration.
-const NOT_OPTIONS: [&str; 7] =
-    ["node", "vmid", "digest", "skiplock", "force", "delete", "revert"];
+const NOT_OPTIONS: [&str; 7] = ["node", "vmid", "digest", "skiplock", "force", "delete", "revert"];
 
 /// Options that a running VM takes over at once.
 const FAST: [&str; 13] = [
-    "name", "onboot", "startup", "tags", "description", "shares", "protection", "lock",
-    "hookscript", "migrate_downtime", "migrate_speed", "boot", "bootdisk",
+    "name",
+    "onboot",
+    "startup",
+    "tags",
+    "description",
+    "shares",
+    "protection",
+    "lock",
+    "hookscript",
+    "migrate_downtime",
+    "migrate_speed",
+    "boot",
+    "bootdisk",
 ];
 
 /// Changes a VM's options; synchronous.
@@ -88,11 +98,8 @@ pub fn unlink(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
 
 fn deletions(world: &World, request: Request<'_>) -> Result<Vec<String>, Died> {
     let list = request.get("delete").unwrap_or_default();
-    let keys: Vec<String> = list
-        .split([',', ';', ' '])
-        .filter(|key| !key.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let keys: Vec<String> =
+        list.split([',', ';', ' ']).filter(|key| !key.is_empty()).map(str::to_owned).collect();
     for key in &keys {
         if request.parameters.contains_key(key) {
             let text = format!("you can't use '-{key}' and -delete {key}' at the same time");
@@ -137,11 +144,8 @@ fn apply(
     }
     let mut tidied = Vec::new();
     for (key, value) in changes {
-        let value = if key == "cipassword" {
-            hashed(world, &value)
-        } else {
-            tidy(world, &key, &value)
-        };
+        let value =
+            if key == "cipassword" { hashed(world, &value) } else { tidy(world, &key, &value) };
         tidied.push((key, value));
     }
     let guest = world.vm(node, vmid).ok_or_else(missing)?;
@@ -223,7 +227,8 @@ fn take_over(
             {
                 keep_unused(next, &old);
             }
-            next.options.retain(|slot, held| !(slot.starts_with("unused") && volume_of(held) == volume));
+            next.options
+                .retain(|slot, held| !(slot.starts_with("unused") && volume_of(held) == volume));
         }
         next.options.insert(key, value);
     }
@@ -258,8 +263,15 @@ fn is_hot(key: &str) -> bool {
         || (indexed && matches!(stem, "net" | "scsi" | "virtio" | "usb" | "unused" | "ipconfig"))
         || matches!(
             key,
-            "ciuser" | "cipassword" | "cicustom" | "citype" | "ciupgrade" | "sshkeys"
-                | "nameserver" | "searchdomain" | "balloon"
+            "ciuser"
+                | "cipassword"
+                | "cicustom"
+                | "citype"
+                | "ciupgrade"
+                | "sshkeys"
+                | "nameserver"
+                | "searchdomain"
+                | "balloon"
         )
 }
 
@@ -294,17 +306,14 @@ fn tags(value: &str) -> String {
 fn network(world: &mut World, value: &str) -> String {
     let mut given = Properties::parse(value);
     let model = ["", "model"].iter().find_map(|key| given.remove(key));
-    let (model, mac) = match model {
-        Some(model) => {
-            let mac = given.remove("macaddr");
-            (model, mac)
-        }
-        None => {
-            let first = given.pairs().next().map(|(key, mac)| (key.to_owned(), mac.to_owned()));
-            let (model, mac) = first.unwrap_or_default();
-            given.remove(&model);
-            (model, Some(mac))
-        }
+    let (model, mac) = if let Some(model) = model {
+        let mac = given.remove("macaddr");
+        (model, mac)
+    } else {
+        let first = given.pairs().next().map(|(key, mac)| (key.to_owned(), mac.to_owned()));
+        let (model, mac) = first.unwrap_or_default();
+        given.remove(&model);
+        (model, Some(mac))
     };
     let mac = mac.map_or_else(|| world.entropy.mac(), |mac| mac.to_uppercase());
     let mut text = format!("{model}={mac}");

@@ -25,8 +25,8 @@ use crate::world::World;
 
 pub(super) fn begin(world: &mut World, invocation: &Invocation) -> Begun {
     let Some((command, rest)) = table::find(&table::PVESM, &invocation.arguments) else {
-        let word = invocation.arguments.first().map_or("", String::as_str);
-        return Begun::errors([format!("ERROR: unknown command 'pvesm {word}'")], 255);
+        let verb = invocation.arguments.first().map_or("", String::as_str);
+        return Begun::errors([format!("ERROR: unknown command 'pvesm {verb}'")], 255);
     };
     let mut parameters = match arguments::parse(world.release, command, rest) {
         Ok(parameters) => parameters,
@@ -105,8 +105,7 @@ fn status(release: Release, data: &Value) -> Vec<Line> {
         Release::V9_2 => ["Total (KiB)", "Used (KiB)", "Available (KiB)"],
         Release::V8_4 => ["Total", "Used", "Available"],
     };
-    let mut lines =
-        vec![row(["Name", "Type", "Status", figures[0], figures[1], figures[2], "%"])];
+    let mut lines = vec![row(["Name", "Type", "Status", figures[0], figures[1], figures[2], "%"])];
     for entry in entries {
         let on = |key: &str| entry[key] == 1;
         let status = match (on("enabled"), on("active")) {
@@ -135,8 +134,7 @@ fn status(release: Release, data: &Value) -> Vec<Line> {
 }
 
 fn list(data: &Value) -> Vec<Line> {
-    const ORDER: [&str; 7] =
-        ["images", "rootdir", "vztmpl", "iso", "backup", "import", "snippets"];
+    const ORDER: [&str; 7] = ["images", "rootdir", "vztmpl", "iso", "backup", "import", "snippets"];
     let mut entries: Vec<&Value> = data.as_array().into_iter().flatten().collect();
     let place = |entry: &Value| ORDER.iter().position(|content| entry["content"] == *content);
     entries.sort_by_key(|entry| (place(entry), text(&entry["format"]), text(&entry["volid"])));

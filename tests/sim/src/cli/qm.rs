@@ -64,16 +64,18 @@ pub(super) fn begin(world: &mut World, invocation: &Invocation) -> Begun {
 
 /// A command that is not there: Proxmox VE's usage, or a word about what is not simulated.
 fn unknown(arguments: &[String]) -> Begun {
-    let Some(word) = arguments.first() else {
+    let Some(verb) = arguments.first() else {
         return Begun::errors(usage("ERROR: no command specified".to_owned()), 255);
     };
     let known = USAGE.lines().any(|line| {
-        line.trim_start().strip_prefix("qm ").is_some_and(|line| line.split(' ').next() == Some(word))
+        line.trim_start()
+            .strip_prefix("qm ")
+            .is_some_and(|line| line.split(' ').next() == Some(verb))
     });
     if known {
-        return Begun::errors([format!("pve-sim: 'qm {word}' is not simulated")], 255);
+        return Begun::errors([format!("pve-sim: 'qm {verb}' is not simulated")], 255);
     }
-    Begun::errors(usage(format!("ERROR: unknown command 'qm {word}'")), 255)
+    Begun::errors(usage(format!("ERROR: unknown command 'qm {verb}'")), 255)
 }
 
 fn usage(first: String) -> Vec<String> {

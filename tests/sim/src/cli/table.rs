@@ -61,13 +61,26 @@ pub(super) const QM: [Command; 24] = [
     with_exit(command(&["disk", "import"], "CLI /importdisk", IMPORT, IMPORT_USAGE), None),
     // The table of the real command lacks the hook that turns a failed task into an exit code.
     with_exit(command(&["resize"], RESIZE, &["vmid", "disk", "size"], RESIZE_USAGE), Some(0)),
-    with_exit(command(&["disk", "resize"], RESIZE, &["vmid", "disk", "size"], RESIZE_USAGE), Some(0)),
+    with_exit(
+        command(&["disk", "resize"], RESIZE, &["vmid", "disk", "size"], RESIZE_USAGE),
+        Some(0),
+    ),
     command(&["unlink"], UNLINK, VMID, UNLINK_USAGE),
     command(&["disk", "unlink"], UNLINK, VMID, UNLINK_USAGE),
     command(&["rescan"], "CLI /rescan", &[], "qm disk rescan  [OPTIONS]"),
     command(&["disk", "rescan"], "CLI /rescan", &[], "qm disk rescan  [OPTIONS]"),
-    command(&["start"], "POST /nodes/{node}/qemu/{vmid}/status/start", VMID, "qm start <vmid> [OPTIONS]"),
-    command(&["stop"], "POST /nodes/{node}/qemu/{vmid}/status/stop", VMID, "qm stop <vmid> [OPTIONS]"),
+    command(
+        &["start"],
+        "POST /nodes/{node}/qemu/{vmid}/status/start",
+        VMID,
+        "qm start <vmid> [OPTIONS]",
+    ),
+    command(
+        &["stop"],
+        "POST /nodes/{node}/qemu/{vmid}/status/stop",
+        VMID,
+        "qm stop <vmid> [OPTIONS]",
+    ),
     command(
         &["shutdown"],
         "POST /nodes/{node}/qemu/{vmid}/status/shutdown",
@@ -123,7 +136,12 @@ pub(super) const PVESM: [Command; 8] = [
     ),
     command(&["free"], "CLI /free", &["volume"], "pvesm free <volume> [OPTIONS]"),
     command(&["set"], "PUT /storage/{storage}", &["storage"], "pvesm set <storage> [OPTIONS]"),
-    command(&["add"], "POST /storage", &["type", "storage"], "pvesm add <type> <storage> [OPTIONS]"),
+    command(
+        &["add"],
+        "POST /storage",
+        &["type", "storage"],
+        "pvesm add <type> <storage> [OPTIONS]",
+    ),
     command(&["remove"], "DELETE /storage/{storage}", &["storage"], "pvesm remove <storage>"),
 ];
 

@@ -91,12 +91,7 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Checks a value against a format that has a name; the error is the whole text.
-pub(super) fn check(
-    release: Release,
-    name: &str,
-    path: &str,
-    value: &str,
-) -> Result<(), String> {
+pub(super) fn check(release: Release, name: &str, path: &str, value: &str) -> Result<(), String> {
     if let Some(table) = STRINGS.get(name) {
         return property::check(release, path, table, value);
     }
@@ -126,8 +121,12 @@ pub(super) fn check(
             let text = "value does not look like a valid ipv6 network configuration";
             (matches!(value, "dhcp" | "auto") || is_cidr6(value), text.to_owned())
         }
-        "disk-size" => (is_disk_size(value), format!("value does not look like a valid disk size: {value}")),
-        "pve-configid" => (is_configuration_id(value), format!("invalid configuration ID '{value}'")),
+        "disk-size" => {
+            (is_disk_size(value), format!("value does not look like a valid disk size: {value}"))
+        }
+        "pve-configid" => {
+            (is_configuration_id(value), format!("invalid configuration ID '{value}'"))
+        }
         "pve-storage-id" => {
             (is_storage_id(value), format!("storage ID '{value}' contains illegal characters"))
         }
@@ -149,7 +148,9 @@ pub(super) fn check(
         "pve-bridge-id" => {
             let fits = value.len() <= 15
                 && value.starts_with(|first: char| first.is_ascii_alphabetic())
-                && value.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
+                && value
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter));
             (fits, format!("invalid bridge ID '{value}'"))
         }
         "boot-order" => match items(value).find(|device| !is_boot_device(device)) {
@@ -189,18 +190,73 @@ const CONTENTS: [&str; 8] =
     ["images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import", "none"];
 
 const CPU_MODELS: [&str; 67] = [
-    "486", "Broadwell", "Broadwell-IBRS", "Broadwell-noTSX", "Broadwell-noTSX-IBRS",
-    "Cascadelake-Server", "Cascadelake-Server-noTSX", "Cascadelake-Server-v2",
-    "Cascadelake-Server-v4", "Cascadelake-Server-v5", "Conroe", "Cooperlake", "Cooperlake-v2",
-    "EPYC", "EPYC-Genoa", "EPYC-IBPB", "EPYC-Milan", "EPYC-Milan-v2", "EPYC-Rome", "EPYC-Rome-v2",
-    "EPYC-v3", "GraniteRapids", "Haswell", "Haswell-IBRS", "Haswell-noTSX", "Haswell-noTSX-IBRS",
-    "Icelake-Client", "Icelake-Server", "Icelake-Server-noTSX", "IvyBridge", "IvyBridge-IBRS",
-    "KnightsMill", "Nehalem", "Nehalem-IBRS", "Opteron_G1", "Opteron_G2", "Opteron_G3",
-    "Opteron_G4", "Opteron_G5", "Penryn", "SandyBridge", "SandyBridge-IBRS", "SapphireRapids",
-    "Skylake-Client", "Skylake-Client-IBRS", "Skylake-Client-noTSX-IBRS", "Skylake-Server",
-    "Skylake-Server-IBRS", "Skylake-Server-noTSX-IBRS", "Westmere", "Westmere-IBRS", "athlon",
-    "core2duo", "coreduo", "host", "kvm32", "kvm64", "max", "pentium", "pentium2", "pentium3",
-    "phenom", "qemu64", "x86-64-v2", "x86-64-v2-AES", "x86-64-v3", "x86-64-v4",
+    "486",
+    "Broadwell",
+    "Broadwell-IBRS",
+    "Broadwell-noTSX",
+    "Broadwell-noTSX-IBRS",
+    "Cascadelake-Server",
+    "Cascadelake-Server-noTSX",
+    "Cascadelake-Server-v2",
+    "Cascadelake-Server-v4",
+    "Cascadelake-Server-v5",
+    "Conroe",
+    "Cooperlake",
+    "Cooperlake-v2",
+    "EPYC",
+    "EPYC-Genoa",
+    "EPYC-IBPB",
+    "EPYC-Milan",
+    "EPYC-Milan-v2",
+    "EPYC-Rome",
+    "EPYC-Rome-v2",
+    "EPYC-v3",
+    "GraniteRapids",
+    "Haswell",
+    "Haswell-IBRS",
+    "Haswell-noTSX",
+    "Haswell-noTSX-IBRS",
+    "Icelake-Client",
+    "Icelake-Server",
+    "Icelake-Server-noTSX",
+    "IvyBridge",
+    "IvyBridge-IBRS",
+    "KnightsMill",
+    "Nehalem",
+    "Nehalem-IBRS",
+    "Opteron_G1",
+    "Opteron_G2",
+    "Opteron_G3",
+    "Opteron_G4",
+    "Opteron_G5",
+    "Penryn",
+    "SandyBridge",
+    "SandyBridge-IBRS",
+    "SapphireRapids",
+    "Skylake-Client",
+    "Skylake-Client-IBRS",
+    "Skylake-Client-noTSX-IBRS",
+    "Skylake-Server",
+    "Skylake-Server-IBRS",
+    "Skylake-Server-noTSX-IBRS",
+    "Westmere",
+    "Westmere-IBRS",
+    "athlon",
+    "core2duo",
+    "coreduo",
+    "host",
+    "kvm32",
+    "kvm64",
+    "max",
+    "pentium",
+    "pentium2",
+    "pentium3",
+    "phenom",
+    "qemu64",
+    "x86-64-v2",
+    "x86-64-v2-AES",
+    "x86-64-v3",
+    "x86-64-v4",
 ];
 
 /// Property strings whose keys the published schema leaves out.

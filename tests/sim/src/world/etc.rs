@@ -48,7 +48,9 @@ impl World {
                 let online = u8::from(node.online);
                 let address = node.address;
                 let id = node.id;
-                format!("  \"{name}\": {{ \"id\": {id}, \"online\": {online}, \"ip\": \"{address}\"}}")
+                format!(
+                    "  \"{name}\": {{ \"id\": {id}, \"online\": {online}, \"ip\": \"{address}\"}}"
+                )
             })
             .collect();
         format!(

@@ -155,8 +155,7 @@ impl World {
 
     /// Takes a volume away.
     pub fn take_volume(&mut self, node: &str, storage: &str, name: &str) -> Option<Volume> {
-        let place =
-            self.volumes.iter().position(|volume| is(volume, node, storage, name))?;
+        let place = self.volumes.iter().position(|volume| is(volume, node, storage, name))?;
         Some(self.volumes.remove(place))
     }
 
@@ -173,7 +172,7 @@ impl World {
                     name.split('.').next() == Some(stem(number).as_str())
                 })
         };
-        let number = (0..).find(|number| !taken(*number)).unwrap_or_default();
+        let number = (0..100_000).find(|number| !taken(*number)).unwrap_or_default();
         if storage.keeps_files() {
             format!("{vmid}/{}.{format}", stem(number))
         } else {
@@ -192,9 +191,8 @@ impl World {
             Some(("iso", file)) => format!("{base}/template/iso/{file}"),
             Some(("vztmpl", file)) => format!("{base}/template/cache/{file}"),
             Some(("backup", file)) => format!("{base}/dump/{file}"),
-            Some(("import" | "snippets", _)) => format!("{base}/{name}"),
+            Some(("import" | "snippets", _)) | None => format!("{base}/{name}"),
             Some(_) => format!("{base}/images/{name}"),
-            None => format!("{base}/{name}"),
         }
     }
 
