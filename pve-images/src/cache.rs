@@ -178,8 +178,10 @@ impl Cache {
             Ok(path) => Ok(path),
             Err(error) => {
                 self.remember(&place, &error);
-                if error.spoils_the_part() {
-                    hold.discard()?;
+                if error.spoils_the_part()
+                    && let Err(other) = hold.discard()
+                {
+                    on_update(Update::Notice(with_causes(&other)));
                 }
                 Err(error)
             }

@@ -193,8 +193,13 @@ pub(crate) fn is_at(file: &File, path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Removes a file; that there is none is fine.
+/// Removes a file of our own; that there is none is fine.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => judge(path, &found)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::file("look at", path)(error)),
+    }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::file("remove", path)(error))
@@ -219,14 +224,12 @@ pub(crate) fn write_note<T: Serialize>(path: &Path, note: &T) -> Result<(), Erro
     let mut text = serde_json::to_vec_pretty(note)
         .map_err(|error| Error::file("write", path)(error.into()))?;
     text.push(b'\n');
-    // One that a crash left is in the way of `create_new` and of no use.
-    if open(&new, false)?.is_some() {
-        remove(&new)?;
-    }
+    // One that a crash left is in the way of `create` and of no use.
+    remove(&new)?;
     let mut file = create(&new)?.ok_or_else(|| refused(&new, "was put in our way just now"))?;
     let written = file.write_all(&text).and_then(|()| file.sync_all());
     written.and_then(|()| std::fs::rename(&new, path)).map_err(|error| {
-        let _ = std::fs::remove_file(&new);
+        let _ = remove(&new);
         Error::file("write", path)(error)
     })
 }

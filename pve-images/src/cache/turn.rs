@@ -214,8 +214,9 @@ impl Drop for Hold {
     fn drop(&mut self) {
         let is_empty = self.file.metadata().is_ok_and(|found| found.len() == 0);
         if is_empty && files::is_at(&self.file, &self.place.part()).unwrap_or(false) {
-            let _ = std::fs::remove_file(self.place.state());
-            let _ = std::fs::remove_file(self.place.part());
+            // What cannot be removed hinders nobody who may use it.
+            let _ = files::remove(&self.place.state());
+            let _ = files::remove(&self.place.part());
         }
     }
 }

@@ -169,6 +169,52 @@ pub(crate) fn status(vmid: Vmid) -> CommandLine {
     CommandLine::new("qm", ["status", &vmid.to_string()])
 }
 
+pub(crate) fn stop(vmid: Vmid) -> CommandLine {
+    CommandLine::new("qm", ["stop", &vmid.to_string()])
+}
+
+pub(crate) fn shutdown(vmid: Vmid) -> CommandLine {
+    CommandLine::new("qm", ["shutdown", &vmid.to_string()])
+}
+
+pub(crate) fn set_cores(vmid: Vmid, cores: u32) -> CommandLine {
+    CommandLine::new("qm", ["set", &vmid.to_string(), "--cores", &cores.to_string()])
+}
+
+/// `qm set --memory`; a balloon that no longer fits is taken away with it.
+pub(crate) fn set_memory(
+    vmid: Vmid,
+    mib: u64,
+    balloon: Option<u64>,
+    has_balloon: bool,
+) -> CommandLine {
+    let mut line = CommandLine::new("qm", ["set", &vmid.to_string(), "--memory", &mib.to_string()]);
+    match balloon {
+        Some(least) => {
+            line.arguments
+                .extend(["--numa", "1", "--balloon", &least.to_string()].map(str::to_owned));
+        }
+        None if has_balloon => line.arguments.extend(["--delete", "balloon"].map(str::to_owned)),
+        None => {}
+    }
+    line
+}
+
+/// `qm resize` by a number of bytes.
+pub(crate) fn grow(vmid: Vmid, bytes: u64) -> CommandLine {
+    const GIB: u64 = 1 << 30;
+    let by =
+        if bytes.is_multiple_of(GIB) { format!("+{}G", bytes / GIB) } else { format!("+{bytes}") };
+    CommandLine::new("qm", ["resize", &vmid.to_string(), "scsi0", &by])
+}
+
+pub(crate) fn vm_resources() -> CommandLine {
+    CommandLine::new(
+        "pvesh",
+        ["get", "/cluster/resources", "--type", "vm", "--output-format", "json"],
+    )
+}
+
 /// `qm stop --skiplock`: a lock of a command that died must not keep the VM alive.
 pub(crate) fn force_stop(vmid: Vmid) -> CommandLine {
     CommandLine::new("qm", ["stop", &vmid.to_string(), "--skiplock"])

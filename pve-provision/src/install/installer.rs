@@ -29,7 +29,7 @@ use crate::jobs::Jobs;
 
 /// Carries out installs. Clones are handles on the same one.
 #[derive(Clone)]
-pub struct Installer(Arc<Inner>);
+pub struct Installer(pub(super) Arc<Inner>);
 
 /// What the steps of all jobs share.
 pub(crate) struct Inner {

@@ -267,25 +267,39 @@ fn target(node: &str, settings: &Settings, members: &Members) -> Result<Option<N
 
 fn clamp_cpu(said: Option<i64>, limits: &Limits, notice: &mut impl FnMut(Step, String)) -> u32 {
     let Some(said) = said else { return MIN_CPU };
-    let most = limits.cpu.unwrap_or(u32::MAX);
-    let value = u32::try_from(said.max(i64::from(MIN_CPU))).unwrap_or(u32::MAX).min(most);
-    tell_clamp("cpu", said, i64::from(value), "VM_MAX_CPU", Step::ValidatingCpuAndRam, notice);
+    let (value, clamp) = cpu_within(said, limits);
+    if let Some(text) = clamp {
+        notice(Step::ValidatingCpuAndRam, text);
+    }
     value
 }
 
 fn clamp_ram(said: Option<i64>, limits: &Limits, notice: &mut impl FnMut(Step, String)) -> u64 {
     let Some(said) = said else { return MIN_RAM_MIB };
+    let (value, clamp) = ram_within(said, limits);
+    if let Some(text) = clamp {
+        notice(Step::ValidatingCpuAndRam, text);
+    }
+    value
+}
+
+/// Cores within the limits, and what was done to the number.
+pub(crate) fn cpu_within(said: i64, limits: &Limits) -> (u32, Option<String>) {
+    let most = limits.cpu.unwrap_or(u32::MAX);
+    let value = u32::try_from(said.max(i64::from(MIN_CPU))).unwrap_or(u32::MAX).min(most);
+    (value, clamp_text("cpu", said, i64::from(value), "VM_MAX_CPU"))
+}
+
+/// Memory in MiB within the limits, and what was done to the number.
+pub(crate) fn ram_within(said: i64, limits: &Limits) -> (u64, Option<String>) {
     let most = limits.ram_mib.unwrap_or(u64::MAX);
     let value = u64::try_from(said).unwrap_or(0).max(MIN_RAM_MIB).min(most);
-    tell_clamp(
-        "ram",
-        said,
-        value.try_into().unwrap_or(i64::MAX),
-        "VM_MAX_RAM",
-        Step::ValidatingCpuAndRam,
-        notice,
-    );
-    value
+    (value, clamp_text("ram", said, value.try_into().unwrap_or(i64::MAX), "VM_MAX_RAM"))
+}
+
+/// The largest disk, in GiB.
+pub(crate) fn disk_cap(limits: &Limits) -> u64 {
+    limits.disk_gib.unwrap_or(MAX_DISK_GIB)
 }
 
 fn clamp_disk(
@@ -300,21 +314,17 @@ fn clamp_disk(
     if limits.disk_gib.is_none() && gib > i64::try_from(MAX_DISK_GIB).unwrap_or(i64::MAX) {
         return Err(wrong(&format!("is larger than {MAX_DISK_GIB}G")));
     }
-    let most = limits.disk_gib.unwrap_or(MAX_DISK_GIB);
+    let most = disk_cap(limits);
     let value = u64::try_from(gib).unwrap_or(0).max(MIN_DISK_GIB).min(most);
-    tell_clamp(
-        "disk",
-        gib,
-        value.try_into().unwrap_or(i64::MAX),
-        "VM_MAX_DISK",
-        Step::ValidatingDiskSize,
-        notice,
-    );
+    let clamp = clamp_text("disk", gib, value.try_into().unwrap_or(i64::MAX), "VM_MAX_DISK");
+    if let Some(text) = clamp {
+        notice(Step::ValidatingDiskSize, text);
+    }
     Ok(value)
 }
 
 /// The number of a text `-?[0-9]+G?`, with what is beyond 64 bits at the end of their range.
-fn parse_gib(text: &str) -> Option<i64> {
+pub(crate) fn parse_gib(text: &str) -> Option<i64> {
     let number = text.strip_suffix('G').unwrap_or(text);
     let digits = number.strip_prefix('-').unwrap_or(number);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -323,18 +333,12 @@ fn parse_gib(text: &str) -> Option<i64> {
     Some(number.parse().unwrap_or(if number.starts_with('-') { i64::MIN } else { i64::MAX }))
 }
 
-fn tell_clamp(
-    field: &str,
-    said: i64,
-    value: i64,
-    cap: &str,
-    step: Step,
-    notice: &mut impl FnMut(Step, String),
-) {
-    if value < said {
-        notice(step, format!("{field} {said} → {value} ({cap})"));
-    } else if value > said {
-        notice(step, format!("{field} {said} → {value} (the minimum)"));
+/// How a number that was said became another; `None` when it did not.
+fn clamp_text(field: &str, said: i64, value: i64, cap: &str) -> Option<String> {
+    match value.cmp(&said) {
+        std::cmp::Ordering::Less => Some(format!("{field} {said} → {value} ({cap})")),
+        std::cmp::Ordering::Greater => Some(format!("{field} {said} → {value} (the minimum)")),
+        std::cmp::Ordering::Equal => None,
     }
 }
 

@@ -180,6 +180,31 @@ fn state_of(error: LoginError) -> State {
     }
 }
 
+/// The boot that a VM is on, when it can be logged into now.
+pub(crate) async fn boot_id(ssh: &Ssh, host: &Host) -> Option<String> {
+    look(host.address, host.port).await.ok()?;
+    log_in(ssh, host).await.ok().map(|login| login.boot_id)
+}
+
+/// Waits until an SSH server greets: for VMs that do not know our key.
+pub(crate) async fn wait_for_banner(address: Ipv4Addr, port: u16) -> Result<(), String> {
+    let mut last = State::Starting;
+    let greeted = async {
+        while let Err(state) = look(address, port).await {
+            last = state;
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    let greeted = tokio::time::timeout(LIMIT, greeted).await;
+    match greeted {
+        Ok(()) => Ok(()),
+        Err(_) => Err(format!(
+            "no SSH server at {address} within {} s; the last state was: {last}",
+            LIMIT.as_secs()
+        )),
+    }
+}
+
 /// Whether an SSH server greets at that port.
 pub(crate) async fn look(address: Ipv4Addr, port: u16) -> Result<(), State> {
     let mut stream = match tokio::time::timeout(ANSWER, TcpStream::connect((address, port))).await {

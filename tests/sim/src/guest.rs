@@ -6,6 +6,7 @@
 mod act;
 mod behaviour;
 mod boot;
+mod interface;
 mod play;
 mod record;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -45,12 +47,15 @@ pub use self::record::Executed;
 pub use self::record::Login;
 pub use self::record::Seen;
 
+use self::interface::Interface;
 use crate::effect::GuestSpec;
 
 /// All acted guests of a cluster.
 #[derive(Debug, Clone)]
 pub struct Guests {
     port: u16,
+    /// Where the guests' addresses are added and taken away; none on loopback.
+    interface: Option<Interface>,
     machines: Arc<Mutex<HashMap<u32, Machine>>>,
 }
 
@@ -71,6 +76,7 @@ struct Power {
     on: CancellationToken,
     boots: mpsc::UnboundedSender<Arc<Guest>>,
     behaviour: Behaviour,
+    address: Option<Ipv4Addr>,
     task: JoinHandle<Option<()>>,
 }
 
@@ -99,13 +105,25 @@ impl Memory {
 impl Guests {
     /// No guests yet; the port is that of their SSH servers.
     pub fn new(port: u16) -> Self {
-        Self { port, machines: Arc::default() }
+        Self { port, interface: None, machines: Arc::default() }
+    }
+
+    /// No guests yet; each brings its address to this interface when it is powered on, and takes it
+    /// along when it goes. An address without a guest is silent. Needs a network namespace to rule over.
+    pub fn on_interface(port: u16, interface: &str) -> Self {
+        Self { interface: Some(Interface(interface.to_owned())), ..Self::new(port) }
     }
 
     /// Powers a guest on. One that is on already is powered off first.
-    ///
-    /// Must be called inside a tokio runtime.
-    pub fn start(&self, spec: GuestSpec, behaviour: Behaviour) -> io::Result<()> {
+    pub async fn start(&self, spec: GuestSpec, behaviour: Behaviour) -> io::Result<()> {
+        self.stop(spec.vmid).await;
+        if let (Some(interface), Some(address)) = (&self.interface, spec.address) {
+            interface.add(address).await?;
+        }
+        self.power_on(spec, behaviour)
+    }
+
+    fn power_on(&self, spec: GuestSpec, behaviour: Behaviour) -> io::Result<()> {
         let mut machines = locked(&self.machines);
         let vmid = spec.vmid;
         let memory = match machines.get(&vmid) {
@@ -115,14 +133,14 @@ impl Guests {
         let first = !std::mem::replace(&mut *locked(&memory.set_up), true);
         let on = CancellationToken::new();
         let (boots, orders) = mpsc::unbounded_channel();
+        let address = spec.address;
         let guest = Arc::new(Guest::new(spec, self.port, behaviour.clone(), Arc::clone(&memory)));
         // Seen from now on, not from when the task gets its turn.
         let id = boot::begin(&guest)?;
         let boots_of_it = boot::run(guest, id, first, orders);
         let task = tokio::spawn(on.clone().run_until_cancelled_owned(boots_of_it));
-        // Replacing the entry drops the power of the one before.
-        machines
-            .insert(vmid, Machine { memory, power: Some(Power { on, boots, behaviour, task }) });
+        let power = Power { on, boots, behaviour, address, task };
+        machines.insert(vmid, Machine { memory, power: Some(power) });
         Ok(())
     }
 
@@ -133,6 +151,9 @@ impl Guests {
             power.on.cancel();
             if let Err(error) = (&mut power.task).await {
                 tracing::warn!(vmid, %error, "a guest has fallen over");
+            }
+            if let (Some(interface), Some(address)) = (&self.interface, power.address) {
+                interface.remove(address).await;
             }
         }
     }

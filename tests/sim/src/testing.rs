@@ -24,8 +24,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A /24 of loopback addresses that nobody else uses while this lives.
 #[derive(Debug)]
 pub(crate) struct Network {
-    third: [u8; 3],
-    _claim: TcpListener,
+    prefix: [u8; 3],
+    _claim: Option<TcpListener>,
 }
 
 impl Network {
@@ -34,15 +34,20 @@ impl Network {
         for second in 192..=255 {
             for third in 0..=255 {
                 if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, second, third, 1), PORT)) {
-                    return Self { third: [127, second, third], _claim: claim };
+                    return Self { prefix: [127, second, third], _claim: Some(claim) };
                 }
             }
         }
         panic!("no loopback network is free");
     }
 
+    /// This network, whoever else uses it.
+    pub(crate) fn named(prefix: [u8; 3]) -> Self {
+        Self { prefix, _claim: None }
+    }
+
     pub(crate) fn address(&self, host: u32) -> Ipv4Addr {
-        let [first, second, third] = self.third;
+        let [first, second, third] = self.prefix;
         Ipv4Addr::new(first, second, third, host.try_into().unwrap())
     }
 
@@ -105,7 +110,7 @@ impl Client {
             .unwrap();
         let public = key.public_key().to_openssh().unwrap();
         fs::write(directory.path().join("key.pub"), public).unwrap();
-        Self { directory, network: network.third }
+        Self { directory, network: network.prefix }
     }
 
     pub(crate) fn directory(&self) -> &Path {

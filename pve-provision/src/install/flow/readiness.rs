@@ -74,7 +74,7 @@ impl Run<'_> {
         .await
     }
 
-    async fn wait_for_login(
+    pub(crate) async fn wait_for_login(
         &self,
         step: Step,
         guest: &Guest,

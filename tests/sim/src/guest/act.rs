@@ -10,8 +10,11 @@ use crate::ssh::Unwrapped;
 pub enum Act {
     /// `cloud-init status --wait`.
     CloudInitWait,
-    /// `cloud-init status`, with or without `--long`.
-    CloudInitStatus,
+    /// `cloud-init status`, at once.
+    CloudInitStatus {
+        /// Whether `--long` was given.
+        long: bool,
+    },
     /// `command -v cloud-init`: is it there?
     CloudInitPresent,
     /// Prints the id of this boot.
@@ -62,7 +65,9 @@ fn act_of(argv: &[String]) -> Option<Act> {
         ("cloud-init", ["status", options @ ..]) if options.contains(&"--wait") => {
             Act::CloudInitWait
         }
-        ("cloud-init", ["status", ..]) => Act::CloudInitStatus,
+        ("cloud-init", ["status", options @ ..]) => {
+            Act::CloudInitStatus { long: options.contains(&"--long") || options.contains(&"-l") }
+        }
         ("command", ["-v", "cloud-init"]) | ("which", ["cloud-init"]) => Act::CloudInitPresent,
         ("cat", ["/proc/sys/kernel/random/boot_id"]) => Act::BootId,
         ("kill", [.., process]) => match process.trim_start_matches('-').parse() {
@@ -137,7 +142,7 @@ mod tests {
         command -v cloud-init
             CloudInitPresent None
         cloud-init status --long
-            CloudInitStatus None
+            CloudInitStatus { long: true } None
         cat /proc/sys/kernel/random/boot_id
             BootId None
         'cat' '/proc/sys/kernel/random/boot_id'

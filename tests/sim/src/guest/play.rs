@@ -78,9 +78,11 @@ async fn answer(booted: &Booted, process: u32, act: Act, call: &mut Call) -> Exi
             if booted.guest.behaviour.cloud_init.end != CloudInitEnd::Missing {
                 booted.cloud_init_ended().await;
             }
-            cloud_init_status(booted, &output).await
+            cloud_init_status(booted, &output, Form::Waited).await
         }
-        Act::CloudInitStatus => cloud_init_status(booted, &output).await,
+        Act::CloudInitStatus { long } => {
+            cloud_init_status(booted, &output, if long { Form::Long } else { Form::Short }).await
+        }
         Act::CloudInitPresent => {
             if booted.guest.behaviour.cloud_init.end == CloudInitEnd::Missing {
                 return Exit::Code(NOT_FOUND);
@@ -114,20 +116,38 @@ async fn answer(booted: &Booted, process: u32, act: Act, call: &mut Call) -> Exi
     }
 }
 
-async fn cloud_init_status(booted: &Booted, output: &Output) -> Exit {
+async fn cloud_init_status(booted: &Booted, output: &Output, form: Form) -> Exit {
     let end = booted.guest.behaviour.cloud_init.end;
     if end == CloudInitEnd::Missing {
         output.write(Stream::Err, "bash: line 1: cloud-init: command not found\n").await;
         return Exit::Code(NOT_FOUND);
     }
-    let (text, code) = match end {
-        _ if !booted.cloud_init_has_ended() => ("status: running\n", 0),
-        CloudInitEnd::Failed => ("status: error\n", 1),
-        CloudInitEnd::Degraded => ("status: done\n", 2),
-        CloudInitEnd::Done | CloudInitEnd::Hangs | CloudInitEnd::Missing => ("status: done\n", 0),
+    let (status, detail, code) = match end {
+        _ if !booted.cloud_init_has_ended() => ("running", "", 0),
+        CloudInitEnd::Failed => {
+            ("error", "errors:\n\t- ('scripts_user', RuntimeError('Runparts: 1 failures'))\n", 1)
+        }
+        CloudInitEnd::Degraded => {
+            ("done", "recoverable_errors:\nWARNING:\n\t- Failed to set the locale\n", 2)
+        }
+        CloudInitEnd::Done | CloudInitEnd::Hangs | CloudInitEnd::Missing => ("done", "", 0),
+    };
+    let text = match form {
+        // While it waits it draws a line of dots.
+        Form::Waited => format!("....\nstatus: {status}\n"),
+        Form::Short => format!("status: {status}\n"),
+        Form::Long => format!("status: {status}\n{detail}"),
     };
     output.write(Stream::Out, text).await;
     Exit::Code(code)
+}
+
+/// How a status is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Waited,
+    Short,
+    Long,
 }
 
 async fn run_script(booted: &Booted, call: &Call) -> Exit {

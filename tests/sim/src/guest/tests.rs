@@ -48,8 +48,8 @@ impl Stage {
         }
     }
 
-    fn start(&self, behaviour: Behaviour) {
-        self.guests.start(self.spec(100), behaviour).unwrap();
+    async fn start(&self, behaviour: Behaviour) {
+        self.guests.start(self.spec(100), behaviour).await.unwrap();
     }
 
     /// Waits until a login would succeed.
@@ -66,7 +66,7 @@ impl Stage {
 
     async fn started(behaviour: Behaviour) -> Self {
         let stage = Self::new();
-        stage.start(behaviour);
+        stage.start(behaviour).await;
         stage.ready().await;
         stage
     }
@@ -89,7 +89,7 @@ async fn a_good_guest_is_set_up_by_one_login_after_the_other() {
     let stage = Stage::started(Behaviour::default()).await;
 
     let waited = stage.run("cloud-init status --wait").await;
-    assert_eq!((waited.code, waited.out()), (Some(0), "status: done\n"));
+    assert_eq!((waited.code, waited.out()), (Some(0), "....\nstatus: done\n"));
 
     let id = stage.run("cat /proc/sys/kernel/random/boot_id").await;
     assert_eq!(id.out().trim_end(), stage.guests.seen(100).boots[0].id);
@@ -140,7 +140,7 @@ async fn root_gets_in_where_that_is_said() {
 async fn without_a_configured_user_the_images_own_is_meant() {
     let stage = Stage::new();
     let spec = GuestSpec { user: None, tags: Some("rockylinux".to_owned()), ..stage.spec(100) };
-    stage.guests.start(spec, Behaviour::default()).unwrap();
+    stage.guests.start(spec, Behaviour::default()).await.unwrap();
     stage.ready().await;
     assert_eq!(stage.client.run("rocky", 100, "true", b"").await.code, Some(0));
 }
@@ -157,7 +157,7 @@ async fn each_phase_of_a_boot_shows_itself_to_ssh_as_in_life() {
     for (plan, text) in rows {
         let stage = Stage::new();
         let opens = plan.port != When::Never;
-        stage.start(boot(plan.clone()));
+        stage.start(boot(plan.clone())).await;
         until("the port is in its state", || {
             let seen = stage.guests.seen(100);
             seen.boots.last().is_some_and(|boot| boot.port_open.is_some() == opens)
@@ -173,12 +173,13 @@ async fn each_phase_of_a_boot_shows_itself_to_ssh_as_in_life() {
 async fn a_boot_goes_through_its_phases_by_itself() {
     let pause = Duration::from_millis(100);
     let stage = Stage::new();
-    stage.start(boot(Boot {
+    let plan = Boot {
         port: When::Between(pause, pause * 2),
         resets: pause,
         banner: When::After(pause),
         login: When::After(pause),
-    }));
+    };
+    stage.start(boot(plan)).await;
     stage.ready().await;
     assert_eq!(stage.run("true").await.code, Some(0));
     let boot = stage.guests.seen(100).boots.remove(0);
@@ -328,7 +329,7 @@ async fn a_guest_without_power_answers_nobody() {
     stage.guests.shut_down(100, FOR_EVER).await.unwrap();
     let answer = stage.run("true").await;
     assert!(answer.err().contains("Connection refused"), "{}", answer.err());
-    stage.start(Behaviour::default());
+    stage.start(Behaviour::default()).await;
     stage.ready().await;
     assert_eq!(stage.run("true").await.code, Some(0));
 }
@@ -350,4 +351,50 @@ async fn one_connection_carries_several_commands_at_once() {
     assert_eq!(stage.guests.seen(100).connections.len(), 1);
     drop(hanging);
     stage.client.leave(master).await;
+}
+
+/// Names the one test that runs in a network namespace of its own.
+const INSIDE: &str = "guest::tests::an_address_is_silent_without_its_guest";
+
+#[test]
+fn an_address_on_an_interface_comes_and_goes_with_its_guest() {
+    let root = std::fs::metadata("/proc/self")
+        .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let mut command = std::process::Command::new("unshare");
+    command.arg("--net").args((!root).then_some("--map-root-user"));
+    command.arg(std::env::current_exe().unwrap()).args(["--ignored", "--exact", INSIDE]);
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}");
+}
+
+#[tokio::test]
+#[ignore = "changes the addresses of the machine; it is run inside a network namespace by another test"]
+async fn an_address_is_silent_without_its_guest() {
+    for line in [
+        "link set lo up",
+        "link add vmbr0 type bridge",
+        "address add 10.77.0.1/24 dev vmbr0",
+        "link set vmbr0 up",
+    ] {
+        assert!(
+            std::process::Command::new("ip").args(line.split(' ')).status().unwrap().success(),
+            "{line}"
+        );
+    }
+    let network = Network::named([10, 77, 0]);
+    let guests = Guests::on_interface(network.port(), "vmbr0");
+    let stage = Stage { guests, client: Client::new(&network), network };
+    let silent = async || {
+        let connect =
+            tokio::net::TcpStream::connect((stage.network.address(100), stage.network.port()));
+        tokio::time::timeout(Duration::from_millis(200), connect).await.is_err()
+    };
+    assert!(silent().await);
+    stage.start(Behaviour::default()).await;
+    stage.ready().await;
+    assert_eq!(stage.run("true").await.code, Some(0));
+    stage.guests.stop(100).await;
+    assert!(silent().await);
 }

@@ -13,7 +13,7 @@ impl State {
             Effect::Started(spec) => {
                 let own = locked(&self.behaviours).get(&spec.vmid).cloned();
                 let behaviour = own.unwrap_or_else(|| locked(&self.behaviour).clone());
-                self.guests.start(spec.as_ref().clone(), behaviour).map_err(|error| {
+                self.guests.start(spec.as_ref().clone(), behaviour).await.map_err(|error| {
                     tracing::warn!(vmid = spec.vmid, %error, "a guest does not start");
                     "start failed: QEMU exited with code 1".to_owned()
                 })
