@@ -86,6 +86,14 @@ impl Hypervisor {
         }
     }
 
+    /// Cuts the power of all machines.
+    pub async fn stop_all(&self) {
+        let all: Vec<Running> = self.machines().values().cloned().collect();
+        for running in all {
+            running.stop().await;
+        }
+    }
+
     /// Whether the VM's process lives; it also ends by the guest's own power-off.
     pub fn is_running(&self, vmid: u32) -> bool {
         self.running(vmid).is_some()

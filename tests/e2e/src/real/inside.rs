@@ -8,13 +8,13 @@ use std::process::Stdio;
 use anyhow::Context;
 use anyhow::ensure;
 use pve_sim::Config;
-use pve_sim::Place as Network;
 use pve_sim::Sim;
 use pve_sim::mirror::CloudImage;
 use pve_sim::mirror::Content;
 use pve_sim::mirror::Mirror;
 use pve_sim::mirror::cloud_images;
 use pve_sim::real::Hypervisor;
+use pve_sim::sim::Place as Network;
 
 use super::network::GATEWAY;
 use super::network::MAIN_NODE;

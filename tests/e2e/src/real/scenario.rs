@@ -40,8 +40,14 @@ pub(super) struct Scenario {
 }
 
 /// As most people would ask.
-pub(super) const DEFAULT: Scenario =
-    Scenario { title: "default", name: Some("web"), user: None, password: None, disk_gib: 16, keys: 1 };
+pub(super) const DEFAULT: Scenario = Scenario {
+    title: "default",
+    name: Some("web"),
+    user: None,
+    password: None,
+    disk_gib: 16,
+    keys: 1,
+};
 
 pub(super) const NAMELESS: Scenario = Scenario {
     title: "nameless",
@@ -127,7 +133,8 @@ impl Scenario {
             "os": OS, "version": VERSION, "cpu": 2, "ram": 2048, "disk": format!("{}G", self.disk_gib),
             "pubkey": keys.join("\n"),
         });
-        for (field, value) in [("name", self.name), ("user", self.user), ("passwd", self.password)] {
+        for (field, value) in [("name", self.name), ("user", self.user), ("passwd", self.password)]
+        {
             if let Some(value) = value {
                 request[field] = json!(value);
             }
@@ -136,7 +143,8 @@ impl Scenario {
     }
 
     async fn make_keys(&self, files: &Path) -> anyhow::Result<(Vec<PathBuf>, Vec<String>)> {
-        let keys: Vec<PathBuf> = (0..self.keys).map(|number| files.join(format!("key{number}"))).collect();
+        let keys: Vec<PathBuf> =
+            (0..self.keys).map(|number| files.join(format!("key{number}"))).collect();
         let mut lines = Vec::new();
         for key in &keys {
             lines.push(guest::make_key(key).await?);
@@ -150,7 +158,13 @@ impl Scenario {
     }
 
     /// Logs in as the user who was asked for and looks at everything that was promised.
-    async fn check(&self, stage: &Stage, vmid: u32, guest: &Guest, first_boot: &str) -> anyhow::Result<()> {
+    async fn check(
+        &self,
+        stage: &Stage,
+        vmid: u32,
+        guest: &Guest,
+        first_boot: &str,
+    ) -> anyhow::Result<()> {
         let facts = guest.facts().await.context("login at the end")?;
         let name = format!("{}-{vmid}", self.name.map_or_else(|| vmid.to_string(), str::to_owned));
         let disk = self.disk_gib * GIB;
@@ -179,13 +193,23 @@ impl Scenario {
         }
         let root = fact("root file system");
         // What the file system keeps for itself is a few percent.
-        check("root file system", root, root.parse::<u64>().is_ok_and(|root| root > disk / 100 * 95));
+        check(
+            "root file system",
+            root,
+            root.parse::<u64>().is_ok_and(|root| root > disk / 100 * 95),
+        );
         check("boot id", fact("boot id"), fact("boot id") != first_boot);
         let ping = stage.hypervisor.ping(vmid).await;
         check("agent's channel", &format!("{ping:?}"), ping.is_ok());
-        for (user, password) in [("root", ROOT_PASSWORD), (guest.user, self.password.unwrap_or("passwd"))] {
+        for (user, password) in
+            [("root", ROOT_PASSWORD), (guest.user, self.password.unwrap_or("passwd"))]
+        {
             let right = guest.has_password(user, password).await?;
-            check(&format!("password of {user}"), if right { "as asked for" } else { "another" }, right);
+            check(
+                &format!("password of {user}"),
+                if right { "as asked for" } else { "another" },
+                right,
+            );
         }
         if !wrong.is_empty() {
             bail!("the VM is not what was asked for: {}", wrong.join(", "));
@@ -202,7 +226,8 @@ fn address(messages: &[Message]) -> anyhow::Result<Ipv4Addr> {
         let words: Vec<String> = told.message.split([' ', '/', ',']).map(str::to_owned).collect();
         words
     });
-    let mut addresses = words.filter(|word| word.starts_with(network)).filter_map(|word| word.parse().ok());
+    let mut addresses =
+        words.filter(|word| word.starts_with(network)).filter_map(|word| word.parse().ok());
     addresses.find(|address| *address != GATEWAY).context("no event names the address")
 }
 
@@ -215,7 +240,9 @@ fn finished(messages: &[Message], user: &str) -> anyhow::Result<(u32, Ipv4Addr)>
         bail!("{}: {}", error.step, error.message);
     }
     let last = told.last_chunk::<4>().context("the stream is too short")?;
-    ensure!(last.iter().all(|told| told.status == "success" && told.step.ends_with("> finalizing")));
+    ensure!(
+        last.iter().all(|told| told.status == "success" && told.step.ends_with("> finalizing"))
+    );
     let [completed, vmid, address, name] = last.each_ref().map(|told| told.message.as_str());
     ensure!(completed.starts_with("[+] VM installation completed in "), "{completed}");
     ensure!(name == format!("[*] User: {user}"), "{name}");
