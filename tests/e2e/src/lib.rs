@@ -3,6 +3,7 @@ pub mod bench;
 pub mod client;
 pub mod docs;
 pub mod programs;
+pub mod real;
 pub mod recorder;
 pub mod redact;
 pub mod sse;

@@ -24,6 +24,7 @@ use crate::guest::Behaviour;
 use crate::guest::Guests;
 use crate::mirror::Mirror;
 use crate::node_ssh::NodeSsh;
+use crate::real::Hypervisor;
 use crate::schema::Release;
 use crate::world::Disks;
 use crate::world::Storage;
@@ -114,6 +115,8 @@ struct State {
     lock_patience: Duration,
     locks: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<()>>>>,
     guests: Guests,
+    /// In place of the acted guests.
+    hypervisor: Option<Hypervisor>,
     behaviour: Mutex<Behaviour>,
     behaviours: Mutex<HashMap<u32, Behaviour>>,
 }
@@ -188,8 +191,18 @@ impl Sim {
             .zip(&config.nodes)
             .map(|(last, name)| (name.clone(), network::host(gateway, last)))
             .collect();
-        let state = Arc::new(state(&config, &root, &addresses)?);
+        let (hypervisor, powered_off) = match config.place {
+            Place::Loopback => (None, None),
+            Place::Real(_) => {
+                let (hypervisor, powered_off) = Hypervisor::new(&root.join("vm"));
+                (Some(hypervisor), Some(powered_off))
+            }
+        };
+        let state = Arc::new(State { hypervisor, ..state(&config, &root, &addresses)? });
         state.publish(&state.world());
+        if let Some(powered_off) = powered_off {
+            tokio::spawn(effects::hear(Arc::downgrade(&state), powered_off));
+        }
         directory::place_faces(&root, config.program.as_deref())?;
         let commands = Commands::new(Arc::clone(&state));
         let server = socket::serve(&root.join("bin"), commands.clone())?;
@@ -215,6 +228,9 @@ impl Sim {
     pub async fn stop(mut self) {
         for vmid in self.state().guests.known() {
             self.state().guests.stop(vmid).await;
+        }
+        if let Some(hypervisor) = &self.state().hypervisor {
+            hypervisor.stop_all().await;
         }
         if let Some(temporary) = self.temporary.take()
             && let Err(error) = temporary.close()
@@ -252,9 +268,9 @@ impl Sim {
         self.addresses.get(node).map(|address| SocketAddr::from((*address, SSH_PORT)))
     }
 
-    /// The port of the guests' and the nodes' SSH servers.
+    /// The port of the guests' SSH servers; the nodes' are where acted guests' are.
     pub fn ssh_port(&self) -> u16 {
-        SSH_PORT
+        if self.state().hypervisor.is_some() { 22 } else { SSH_PORT }
     }
 
     /// Where the images are.
@@ -275,6 +291,11 @@ impl Sim {
     /// The acted guests.
     pub fn guests(&self) -> &Guests {
         &self.state().guests
+    }
+
+    /// What runs the real guests, where they are real.
+    pub fn hypervisor(&self) -> Option<&Hypervisor> {
+        self.state().hypervisor.as_ref()
     }
 
     /// Says how a guest behaves from its next start on; without a number, how all others do.
@@ -363,6 +384,7 @@ fn state(
         lock_patience: config.lock_patience,
         locks: Mutex::default(),
         guests: Guests::new(SSH_PORT),
+        hypervisor: None,
         behaviour: Mutex::new(config.behaviour.clone()),
         behaviours: Mutex::default(),
         world: Mutex::new(world),
