@@ -76,8 +76,8 @@ fn server_with(access: Access) -> Server {
         settings(directory.path()),
         Catalogue::builtin(),
         Cache::new(images).unwrap(),
-        jobs.clone(),
-    );
+    )
+    .unwrap();
     Server { app: App::new(access, jobs.clone(), installer), jobs, _directory: directory }
 }
 
