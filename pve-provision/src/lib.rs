@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod event;
+pub mod install;
 pub mod jobs;
 mod lease;
 mod step;

@@ -70,10 +70,14 @@ impl App {
         (!stopping).then(|| Admission { app: self.clone(), _token: token })
     }
 
-    /// Cleans up behind the jobs that a server before this one has left.
+    /// Cleans up behind the jobs that a server before this one has left, and tells of VMs that none of them knows.
     pub fn sweep(&self) {
         let app = self.clone();
-        self.inner.work.spawn(async move { app.installer().sweep().await });
+        self.inner.work.spawn(async move {
+            for stray in app.installer().sweep(app.jobs()).await {
+                tracing::warn!(vmid = %stray.vmid, node = %stray.node, job = stray.job, "a VM with our mark, but its job is not known; it is not touched");
+            }
+        });
     }
 
     /// Takes no new jobs from now on.

@@ -64,7 +64,8 @@ async fn run() -> Result<ExitCode> {
     let jobs = Jobs::open(&settings.install.state_directory).context("cannot open STATE_DIR")?;
     let catalogue = Catalogue::load(settings.images_file.as_deref())?;
     let cache = Cache::new(settings.images)?;
-    let installer = Installer::new(settings.install, catalogue, cache)?;
+    let installer =
+        Installer::new(settings.install, catalogue, cache).context("cannot open STATE_DIR")?;
     let app = App::new(settings.access, jobs, installer);
     app.sweep();
     tracing::info!("listening on {address}");

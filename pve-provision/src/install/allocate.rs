@@ -65,18 +65,23 @@ impl Allocator {
                 return Err(Problem::Refused(full(settings, candidates.len(), guests.len())));
             };
             if seen.contains_key(lowest) {
-                let vmid = Vmid::try_from(*lowest).map_err(|error| Problem::Refused(error.to_string()))?;
+                let vmid =
+                    Vmid::try_from(*lowest).map_err(|error| Problem::Refused(error.to_string()))?;
                 if let Some(lease) = self.leases.take(vmid) {
                     return Ok(lease);
                 }
                 continue;
             }
-            let asked = open.into_iter().filter(|number| !seen.contains_key(number)).take(AT_A_TIME);
-            let asked: Vec<(u32, Ipv4Addr)> =
-                asked.filter_map(|number| Some((number, settings.gateway.guest(number)?))).collect();
+            let asked =
+                open.into_iter().filter(|number| !seen.contains_key(number)).take(AT_A_TIME);
+            let asked: Vec<(u32, Ipv4Addr)> = asked
+                .filter_map(|number| Some((number, settings.gateway.guest(number)?)))
+                .collect();
             let free = sweep(asked.iter().map(|(_, address)| *address), settings.ssh_port).await;
             let at = Instant::now();
-            seen.extend(asked.iter().zip(free).map(|((number, _), free)| (*number, Seen { at, free })));
+            seen.extend(
+                asked.iter().zip(free).map(|((number, _), free)| (*number, Seen { at, free })),
+            );
         }
     }
 
@@ -92,7 +97,8 @@ impl Allocator {
 /// The numbers of the range that are neither taken nor the address of the gateway or of a node.
 fn candidates(settings: &Settings, members: &Members, taken: &BTreeSet<u32>) -> Vec<u32> {
     let gateway = settings.gateway;
-    let mut reserved: BTreeSet<u32> = members.addresses().filter_map(|address| gateway.host(address)).collect();
+    let mut reserved: BTreeSet<u32> =
+        members.addresses().filter_map(|address| gateway.host(address)).collect();
     reserved.extend(gateway.host(gateway.address));
     reserved.extend(settings.nodes.values().filter_map(|node| {
         let host = node.split(':').next()?;
@@ -121,11 +127,16 @@ fn full(settings: &Settings, candidates: usize, guests: usize) -> String {
 
 /// Asks all addresses at once; for each, whether it is free.
 async fn sweep(addresses: impl Iterator<Item = Ipv4Addr> + Clone, port: u16) -> Vec<bool> {
-    let silent = futures_util::future::join_all(addresses.clone().map(|address| is_silent(address, port))).await;
+    let silent =
+        futures_util::future::join_all(addresses.clone().map(|address| is_silent(address, port)))
+            .await;
     // Who does not answer the port may still have answered for the address.
     let neighbours = tokio::fs::read_to_string("/proc/net/arp").await.unwrap_or_default();
     let neighbours = answering_neighbours(&neighbours);
-    addresses.zip(silent).map(|(address, silent)| silent && !neighbours.contains(&address)).collect()
+    addresses
+        .zip(silent)
+        .map(|(address, silent)| silent && !neighbours.contains(&address))
+        .collect()
 }
 
 async fn is_silent(address: Ipv4Addr, port: u16) -> bool {
@@ -179,7 +190,10 @@ mod tests {
                      192.168.0.121    0x1         0x0         00:00:00:00:00:00     *        vmbr0\n\
                      192.168.0.122    0x1         0x6         bc:24:11:00:00:02     *        vmbr0\n";
         let used = answering_neighbours(table);
-        assert_eq!(used, BTreeSet::from([Ipv4Addr::new(192, 168, 0, 120), Ipv4Addr::new(192, 168, 0, 122)]));
+        assert_eq!(
+            used,
+            BTreeSet::from([Ipv4Addr::new(192, 168, 0, 120), Ipv4Addr::new(192, 168, 0, 122)])
+        );
     }
 
     #[tokio::test]

@@ -94,7 +94,8 @@ impl Survey {
         if let Some((node, Err(why))) = self.nodes.iter().find(|(_, cpu)| cpu.is_err()) {
             return (CpuLevel::Kvm64, format!("kvm64, because {node} could not be asked: {why}"));
         }
-        let levels = self.nodes.iter().filter_map(|(node, cpu)| Some((cpu.as_ref().ok()?.level, node)));
+        let levels =
+            self.nodes.iter().filter_map(|(node, cpu)| Some((cpu.as_ref().ok()?.level, node)));
         match levels.min() {
             None => (CpuLevel::Kvm64, "kvm64, because no node has answered yet".to_owned()),
             Some((level, node)) if self.nodes.len() > 1 => {
@@ -123,11 +124,16 @@ impl Baseline {
             let mut known = BTreeSet::new();
             let mut asked = tokio::time::Instant::now();
             loop {
-                let online = directory.members().map(|members| members.online_names()).unwrap_or_default();
+                let online =
+                    directory.members().map(|members| members.online_names()).unwrap_or_default();
                 if online != known || asked.elapsed() >= REFRESH {
                     asked = tokio::time::Instant::now();
-                    let nodes = futures_util::future::join_all(online.iter().map(|node| ask(&exec, node))).await;
-                    sender.send_replace(Some(Survey { nodes: online.iter().cloned().zip(nodes).collect() }));
+                    let nodes =
+                        futures_util::future::join_all(online.iter().map(|node| ask(&exec, node)))
+                            .await;
+                    sender.send_replace(Some(Survey {
+                        nodes: online.iter().cloned().zip(nodes).collect(),
+                    }));
                     known = online;
                 }
                 tokio::time::sleep(LOOK).await;
@@ -160,9 +166,12 @@ struct CpuInfo {
 }
 
 async fn ask(exec: &Exec, node: &str) -> Result<NodeCpu, String> {
-    let output = exec.here(commands::node_status(node), None).await.map_err(|error| super::problem::chain(&error))?;
-    let status: Status =
-        serde_json::from_str(&output.stdout).map_err(|error| format!("its status cannot be read: {error}"))?;
+    let output = exec
+        .here(commands::node_status(node), None)
+        .await
+        .map_err(|error| super::problem::chain(&error))?;
+    let status: Status = serde_json::from_str(&output.stdout)
+        .map_err(|error| format!("its status cannot be read: {error}"))?;
     Ok(NodeCpu { level: CpuLevel::of(&status.cpuinfo.flags), cores: status.cpuinfo.cpus })
 }
 
@@ -174,7 +183,9 @@ mod tests {
 
     #[test]
     fn levels_follow_the_flags() {
-        let without = |flag: &str| HASWELL.split(' ').filter(|word| *word != flag).collect::<Vec<_>>().join(" ");
+        let without = |flag: &str| {
+            HASWELL.split(' ').filter(|word| *word != flag).collect::<Vec<_>>().join(" ")
+        };
         assert_eq!(CpuLevel::of(HASWELL), CpuLevel::V3);
         assert_eq!(CpuLevel::of(&without("abm")), CpuLevel::V2Aes);
         assert_eq!(CpuLevel::of(&without("aes")), CpuLevel::V2);
@@ -193,7 +204,10 @@ mod tests {
         assert_eq!(survey.baseline().0, CpuLevel::Kvm64);
         survey.nodes.insert("pve1".to_owned(), node(CpuLevel::V4));
         survey.nodes.insert("pve2".to_owned(), node(CpuLevel::V3));
-        assert_eq!(survey.baseline(), (CpuLevel::V3, "x86-64-v3, the most that pve2 has".to_owned()));
+        assert_eq!(
+            survey.baseline(),
+            (CpuLevel::V3, "x86-64-v3, the most that pve2 has".to_owned())
+        );
         survey.nodes.insert("pve3".to_owned(), Err("timed out".to_owned()));
         assert_eq!(
             survey.baseline(),

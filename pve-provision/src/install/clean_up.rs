@@ -21,7 +21,11 @@ pub(crate) enum CleanUp {
 }
 
 /// The node that has the job's VM, by number and mark; a migration may have moved it.
-pub(crate) fn find(directory: &PveDirectory, vmid: Vmid, job: &str) -> std::io::Result<Option<NodeName>> {
+pub(crate) fn find(
+    directory: &PveDirectory,
+    vmid: Vmid,
+    job: &str,
+) -> std::io::Result<Option<NodeName>> {
     let found = directory.find(vmid)?;
     Ok(found.filter(|(_, config)| config.job() == Some(job)).map(|(node, _)| node))
 }
@@ -37,17 +41,20 @@ pub(crate) async fn destroy(qm: &Qm, directory: &PveDirectory, vmid: Vmid, job: 
     let stopped = qm.run(&node, commands::force_stop(vmid), None).await;
     let destroyed = qm.run(&node, commands::destroy(vmid), None).await;
     match (destroyed, find(directory, vmid, job)) {
-        (Ok(_), Ok(None)) => CleanUp::Destroyed { vmid, node },
+        // Should it have failed, somebody else was faster.
+        (_, Ok(None)) => CleanUp::Destroyed { vmid, node },
         (Err(error), Ok(Some(_))) => {
-            let stop = stopped.err().map(|error| format!("; before that, {}", super::problem::chain(&error)));
+            let stop = stopped
+                .err()
+                .map(|error| format!("; before that, {}", super::problem::chain(&error)));
             let why = format!("{}{}", super::problem::chain(&error), stop.unwrap_or_default());
             CleanUp::Failed { vmid, node, why }
         }
-        (Ok(_), Ok(Some(_))) => {
-            CleanUp::Failed { vmid, node, why: "qm destroy reported success, but the VM is still there".to_owned() }
-        }
-        // It failed, but the VM is gone: somebody else was faster.
-        (Err(_), Ok(None)) => CleanUp::Destroyed { vmid, node },
+        (Ok(_), Ok(Some(_))) => CleanUp::Failed {
+            vmid,
+            node,
+            why: "qm destroy reported success, but the VM is still there".to_owned(),
+        },
         (_, Err(error)) => CleanUp::Unknown { vmid, why: error.to_string() },
     }
 }

@@ -38,7 +38,8 @@ impl CommandLine {
 
     /// Program and subcommand, for messages: arguments may be long, and a hash is nobody's business.
     pub(crate) fn title(&self) -> String {
-        let words = self.arguments.iter().take_while(|argument| !argument.starts_with("--")).take(2);
+        let words =
+            self.arguments.iter().take_while(|argument| !argument.starts_with("--")).take(2);
         words.fold(self.program.to_owned(), |title, word| title + " " + word)
     }
 }
@@ -52,7 +53,13 @@ pub(crate) fn node_status(node: &str) -> CommandLine {
 }
 
 /// `qm create`, in the order of the specification's table, then our mark.
-pub(crate) fn create(vmid: Vmid, plan: &Plan, cpu: &str, limits: &Limits, job: &str) -> CommandLine {
+pub(crate) fn create(
+    vmid: Vmid,
+    plan: &Plan,
+    cpu: &str,
+    limits: &Limits,
+    job: &str,
+) -> CommandLine {
     let mut arguments: Vec<String> = [
         "create",
         &vmid.to_string(),
@@ -86,7 +93,8 @@ pub(crate) fn create(vmid: Vmid, plan: &Plan, cpu: &str, limits: &Limits, job: &
 
 pub(crate) fn importdisk(vmid: Vmid, image: &Path, storage: &StorageId) -> CommandLine {
     let image = image.to_string_lossy();
-    let mut line = CommandLine::new("qm", ["importdisk", &vmid.to_string(), &image, storage.as_str()]);
+    let mut line =
+        CommandLine::new("qm", ["importdisk", &vmid.to_string(), &image, storage.as_str()]);
     line.limit = IMPORT;
     line
 }
@@ -134,12 +142,17 @@ pub(crate) fn resize(vmid: Vmid, gib: u64) -> CommandLine {
 
 pub(crate) fn set_address(vmid: Vmid, ipconfig: &str, nameserver: Option<&str>) -> CommandLine {
     let mut line = CommandLine::new("qm", ["set", &vmid.to_string(), "--ipconfig0", ipconfig]);
-    line.arguments.extend(nameserver.into_iter().flat_map(|server| ["--nameserver".to_owned(), server.to_owned()]));
+    line.arguments.extend(
+        nameserver.into_iter().flat_map(|server| ["--nameserver".to_owned(), server.to_owned()]),
+    );
     line
 }
 
 pub(crate) fn migrate(vmid: Vmid, target: &NodeName) -> CommandLine {
-    let mut line = CommandLine::new("qm", ["migrate", &vmid.to_string(), target.as_str(), "--with-local-disks"]);
+    let mut line = CommandLine::new(
+        "qm",
+        ["migrate", &vmid.to_string(), target.as_str(), "--with-local-disks"],
+    );
     line.limit = MIGRATE;
     line
 }
@@ -154,6 +167,52 @@ pub(crate) fn reboot(vmid: Vmid) -> CommandLine {
 
 pub(crate) fn status(vmid: Vmid) -> CommandLine {
     CommandLine::new("qm", ["status", &vmid.to_string()])
+}
+
+pub(crate) fn stop(vmid: Vmid) -> CommandLine {
+    CommandLine::new("qm", ["stop", &vmid.to_string()])
+}
+
+pub(crate) fn shutdown(vmid: Vmid) -> CommandLine {
+    CommandLine::new("qm", ["shutdown", &vmid.to_string()])
+}
+
+pub(crate) fn set_cores(vmid: Vmid, cores: u32) -> CommandLine {
+    CommandLine::new("qm", ["set", &vmid.to_string(), "--cores", &cores.to_string()])
+}
+
+/// `qm set --memory`; a balloon that no longer fits is taken away with it.
+pub(crate) fn set_memory(
+    vmid: Vmid,
+    mib: u64,
+    balloon: Option<u64>,
+    has_balloon: bool,
+) -> CommandLine {
+    let mut line = CommandLine::new("qm", ["set", &vmid.to_string(), "--memory", &mib.to_string()]);
+    match balloon {
+        Some(least) => {
+            line.arguments
+                .extend(["--numa", "1", "--balloon", &least.to_string()].map(str::to_owned));
+        }
+        None if has_balloon => line.arguments.extend(["--delete", "balloon"].map(str::to_owned)),
+        None => {}
+    }
+    line
+}
+
+/// `qm resize` by a number of bytes.
+pub(crate) fn grow(vmid: Vmid, bytes: u64) -> CommandLine {
+    const GIB: u64 = 1 << 30;
+    let by =
+        if bytes.is_multiple_of(GIB) { format!("+{}G", bytes / GIB) } else { format!("+{bytes}") };
+    CommandLine::new("qm", ["resize", &vmid.to_string(), "scsi0", &by])
+}
+
+pub(crate) fn vm_resources() -> CommandLine {
+    CommandLine::new(
+        "pvesh",
+        ["get", "/cluster/resources", "--type", "vm", "--output-format", "json"],
+    )
 }
 
 /// `qm stop --skiplock`: a lock of a command that died must not keep the VM alive.
@@ -175,5 +234,8 @@ pub(crate) fn public_key(path: &Path) -> CommandLine {
 
 /// The line as a shell on another node has to be given it.
 pub(crate) fn shell_words(line: &CommandLine) -> Vec<&OsStr> {
-    std::iter::once(line.program).chain(line.arguments.iter().map(String::as_str)).map(OsStr::new).collect()
+    std::iter::once(line.program)
+        .chain(line.arguments.iter().map(String::as_str))
+        .map(OsStr::new)
+        .collect()
 }

@@ -28,6 +28,8 @@ use crate::event::Stream;
 
 /// How many lines may wait for their reader before a command's output pauses.
 const BACKLOG: usize = 256;
+/// How the usage line ends that follows a refused option.
+const USAGE: &str = "[OPTIONS]";
 /// How long the output of a command that has ended is waited for.
 const AFTERTHOUGHT: Duration = Duration::from_secs(2);
 /// How many last lines of a failed command are told.
@@ -63,9 +65,14 @@ impl Exec {
     }
 
     /// Runs a command on this node to its end; `on_line` sees each line as it comes.
-    pub(crate) async fn here(&self, line: CommandLine, lines: Option<Lines>) -> Result<Output, CommandError> {
+    pub(crate) async fn here(
+        &self,
+        line: CommandLine,
+        lines: Option<Lines>,
+    ) -> Result<Output, CommandError> {
         let exec = self.clone();
-        driven(line, lines, move |line, lines| async move { exec.run_here(&line, &lines).await }).await
+        driven(line, lines, move |line, lines| async move { exec.run_here(&line, &lines).await })
+            .await
     }
 
     /// Runs a command on another node.
@@ -76,13 +83,23 @@ impl Exec {
         lines: Option<Lines>,
     ) -> Result<Output, CommandError> {
         let exec = self.clone();
-        driven(line, lines, move |line, lines| async move { exec.run_there(&line, &node, &lines).await }).await
+        driven(
+            line,
+            lines,
+            move |line, lines| async move { exec.run_there(&line, &node, &lines).await },
+        )
+        .await
     }
 
     async fn run_here(&self, line: &CommandLine, lines: &Lines) -> Result<i32, CommandError> {
         let not_run = |source| CommandError::NotRun { title: line.title(), source };
         let mut command = Command::new(line.program);
-        command.args(&line.arguments).env_clear().env("PATH", &self.path).env("HOME", &self.home).env("LC_ALL", "C");
+        command
+            .args(&line.arguments)
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", &self.home)
+            .env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A signal to the server's process group is not meant for a command that changes the cluster.
         command.process_group(0);
@@ -112,22 +129,32 @@ impl Exec {
         status.code().ok_or_else(|| unknown(format!("it was killed ({status})")))
     }
 
-    async fn run_there(&self, line: &CommandLine, node: &NodeAddress, lines: &Lines) -> Result<i32, CommandError> {
+    async fn run_there(
+        &self,
+        line: &CommandLine,
+        node: &NodeAddress,
+        lines: &Lines,
+    ) -> Result<i32, CommandError> {
         let target = Target {
             host: node.host.clone(),
             port: node.port,
             user: "root".to_owned(),
             identities: default_identities(&self.home),
-            host_key: HostKey::Known { file: node.known_hosts.clone(), alias: Some(node.node.to_string()) },
+            host_key: HostKey::Known {
+                file: node.known_hosts.clone(),
+                alias: Some(node.node.to_string()),
+            },
         };
-        let no_node = |source: LoginError| CommandError::NoNode {
+        let unreachable = |source: LoginError| CommandError::NoNode {
             title: line.title(),
             node: node.node.clone(),
             source,
         };
-        let link = self.ssh.open(&target).await.map_err(no_node)?;
-        let words: Vec<String> = shell_words(line).into_iter().map(|word| quoted(&word.to_string_lossy())).collect();
-        link.run(&words.join(" "), None, lines)
+        let connection = self.ssh.open(&target).await.map_err(unreachable)?;
+        let words: Vec<String> =
+            shell_words(line).into_iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        connection
+            .run(&words.join(" "), None, lines)
             .await
             .map_err(|error| CommandError::Unknown { title: line.title(), why: error.to_string() })
     }
@@ -136,7 +163,11 @@ impl Exec {
 /// Root's own keys, those that exist.
 fn default_identities(home: &Path) -> Vec<PathBuf> {
     let names = ["id_rsa", "id_ed25519", "id_ecdsa"];
-    names.map(|name| home.join(".ssh").join(name)).into_iter().filter(|path| path.exists()).collect()
+    names
+        .map(|name| home.join(".ssh").join(name))
+        .into_iter()
+        .filter(|path| path.exists())
+        .collect()
 }
 
 /// One word of a POSIX shell.
@@ -145,7 +176,11 @@ fn quoted(word: &str) -> String {
 }
 
 /// Drives a command in a task of its own and collects what it prints.
-async fn driven<F, R>(line: CommandLine, relay: Option<Lines>, run: F) -> Result<Output, CommandError>
+async fn driven<F, R>(
+    line: CommandLine,
+    relay: Option<Lines>,
+    run: F,
+) -> Result<Output, CommandError>
 where
     F: FnOnce(CommandLine, Lines) -> R + Send + 'static,
     R: Future<Output = Result<i32, CommandError>> + Send + 'static,
@@ -184,7 +219,11 @@ where
 /// What a failed command says of itself: its standard error, or else its output.
 fn last_words(output: &Output) -> String {
     let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.ends_with(USAGE))
+        .collect();
     if lines.is_empty() {
         return "it said nothing".to_owned();
     }

@@ -25,6 +25,7 @@ use super::plan::Plan;
 use super::problem::Problem;
 use super::ssh::Lines;
 use crate::event::Kind;
+use crate::event::Stream;
 use crate::jobs::Job;
 use crate::step::Interruptible;
 use crate::step::Step;
@@ -75,8 +76,7 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(cx: &'a Inner, job: &'a Job) -> Self {
-        let directory = cx.settings.state_directory.join("work").join(job.id().to_string());
-        Self { cx, job, directory, last: Mutex::default() }
+        Self { cx, job, directory: cx.work_directory(job.id()), last: Mutex::default() }
     }
 
     /// All steps.
@@ -154,12 +154,18 @@ impl<'a> Run<'a> {
 
     /// The failure of a job that somebody has cancelled.
     pub(crate) fn cancelled(&self) -> Problem {
-        let reason = self.job.cancel_reason().map_or_else(|| "by request".to_owned(), |reason| reason.to_string());
+        let reason = self
+            .job
+            .cancel_reason()
+            .map_or_else(|| "by request".to_owned(), |reason| reason.to_string());
         Problem::Cancelled(reason)
     }
 
     /// Waits for `work`, unless the job is cancelled first.
-    pub(crate) async fn unless_cancelled<T>(&self, work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    pub(crate) async fn unless_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
         tokio::select! {
             biased;
             () = self.job.cancellation().cancelled() => Err(self.cancelled()),
@@ -190,11 +196,13 @@ impl<'a> Run<'a> {
         wanted: impl Fn(&str) -> bool,
         work: impl AsyncFnOnce(Lines) -> T,
     ) -> T {
-        let (sender, mut receiver) = mpsc::channel(LINES);
+        let (sender, mut receiver) = mpsc::channel::<(Stream, String)>(LINES);
         let relay = async {
             while let Some((stream, text)) = receiver.recv().await {
                 if wanted(&text) {
-                    self.job.report(step, Kind::Line { stream, text: self.cx.without_secrets(text) }).await;
+                    self.job
+                        .report(step, Kind::Line { stream, text: self.cx.without_secrets(text) })
+                        .await;
                 }
             }
         };

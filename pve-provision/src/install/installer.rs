@@ -1,6 +1,7 @@
 //! The installer: what all jobs of a server share, and the ways in.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pve_images::Cache;
@@ -20,14 +21,17 @@ use super::request::Invalid;
 use super::request::Request;
 use super::settings::Settings;
 use super::ssh::Ssh;
+use super::sweep;
+use super::sweep::Stray;
 use crate::jobs::Job;
+use crate::jobs::JobId;
+use crate::jobs::Jobs;
 
 /// Carries out installs. Clones are handles on the same one.
-#[derive(Debug, Clone)]
-pub struct Installer(Arc<Inner>);
+#[derive(Clone)]
+pub struct Installer(pub(super) Arc<Inner>);
 
 /// What the steps of all jobs share.
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) catalogue: Catalogue,
@@ -45,10 +49,17 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Where the short-lived files of a job are: key list, known hosts.
+    pub(crate) fn work_directory(&self, job: &JobId) -> PathBuf {
+        self.settings.state_directory.join("work").join(job.to_string())
+    }
+
     /// A line that a VM printed, without the root password: an admin's own script may print it.
     pub(crate) fn without_secrets(&self, line: String) -> String {
         match &self.settings.root_password {
-            Some(password) if !password.expose_secret().is_empty() => line.replace(password.expose_secret(), "********"),
+            Some(password) if !password.expose_secret().is_empty() => {
+                line.replace(password.expose_secret(), "********")
+            }
             _ => line,
         }
     }
@@ -66,7 +77,17 @@ impl Installer {
         let allocator = Allocator::default();
         let key_lock = tokio::sync::Mutex::default();
         Ok(Self(Arc::new(Inner {
-            settings, catalogue, cache, directory, exec, ssh, qm, baseline, allocator, turns, key_lock,
+            settings,
+            catalogue,
+            cache,
+            directory,
+            exec,
+            ssh,
+            qm,
+            baseline,
+            allocator,
+            turns,
+            key_lock,
         })))
     }
 
@@ -74,7 +95,8 @@ impl Installer {
     pub fn plan(&self, request: Request) -> Result<Plan, Invalid> {
         let cx = &self.0;
         let members = cx.directory.members();
-        let members = members.map_err(|error| Invalid(format!("the cluster's nodes cannot be read: {error}")))?;
+        let members = members
+            .map_err(|error| Invalid(format!("the cluster's nodes cannot be read: {error}")))?;
         plan::plan(request, &cx.settings, &cx.catalogue, &members)
     }
 
@@ -89,5 +111,10 @@ impl Installer {
         // Key list and known hosts; absent when the job did not come that far.
         let _ = std::fs::remove_dir_all(&run.directory);
         job.end().await;
+    }
+
+    /// Settles what the jobs of a server that crashed have left; tells of marked VMs that no job knows.
+    pub async fn sweep(&self, jobs: &Jobs) -> Vec<Stray> {
+        sweep::sweep(&self.0, jobs).await
     }
 }

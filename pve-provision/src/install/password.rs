@@ -12,7 +12,9 @@ pub(crate) async fn hash(password: &SecretString) -> Result<String, Problem> {
     let password = password.clone();
     // Thousands of rounds: not on a thread that serves others.
     let hash = tokio::task::spawn_blocking(move || {
-        ShaCrypt::default().hash_password(password.expose_secret().as_bytes()).map(|hash| hash.to_string())
+        ShaCrypt::default()
+            .hash_password(password.expose_secret().as_bytes())
+            .map(|hash| hash.to_string())
     });
     match hash.await {
         Ok(Ok(hash)) => Ok(hash),
@@ -32,6 +34,8 @@ mod tests {
         let password = SecretString::from("it's \"$HOME\" \\ ü ".repeat(12));
         let (first, second) = (hash(&password).await.unwrap(), hash(&password).await.unwrap());
         assert!(first.starts_with("$6$") && first != second, "{first}");
-        ShaCrypt::default().verify_password(password.expose_secret().as_bytes(), first.as_str()).unwrap();
+        ShaCrypt::default()
+            .verify_password(password.expose_secret().as_bytes(), first.as_str())
+            .unwrap();
     }
 }

@@ -78,16 +78,18 @@ pub(crate) fn plan(
     members: &Members,
 ) -> Result<Plan, Invalid> {
     let image = image(&request, catalogue)?;
-    let id = request.id.map(|id| vmid(id, settings)).transpose()?;
+    let id = request.id.as_ref().map(|id| vmid(id, settings)).transpose()?;
     if let Some(name) = &request.name {
         check_name(name, id.map_or(settings.last_vmid, Vmid::get))?;
     }
-    let target = request.node.as_deref().map(|node| target(node, settings, members)).transpose()?.flatten();
+    let target =
+        request.node.as_deref().map(|node| target(node, settings, members)).transpose()?.flatten();
     let mut notices = Vec::new();
     let mut notice = |step, text| notices.push((step, text));
 
     if !request.ignored.is_empty() {
-        let names: Vec<String> = request.ignored.iter().map(|name| name.escape_debug().to_string()).collect();
+        let names: Vec<String> =
+            request.ignored.iter().map(|name| name.escape_debug().to_string()).collect();
         notice(Step::SettingDefaultConfigValues, format!("without effect: {}", names.join(", ")));
     }
     let limits = &settings.limits;
@@ -97,21 +99,32 @@ pub(crate) fn plan(
 
     let user = request.user.unwrap_or_else(|| image.user.clone());
     check_user(&user)?;
-    let password = match request.password {
-        Some(password) => check_password(password)?,
-        None => {
-            notice(
-                Step::SettingDefaultConfigValues,
-                format!("no passwd was given: {user} has the default password"),
-            );
-            SecretString::from(DEFAULT_PASSWORD)
-        }
+    let password = if let Some(password) = request.password {
+        check_password(password)?
+    } else {
+        notice(
+            Step::SettingDefaultConfigValues,
+            format!("no passwd was given: {user} has the default password"),
+        );
+        SecretString::from(DEFAULT_PASSWORD)
     };
     let keys = match &request.public_keys {
         Some(text) => public_key::parse(text).map_err(|what| Invalid::field("pubkey", what))?,
         None => Vec::new(),
     };
-    Ok(Plan { image, id, name: request.name, target, cpu, ram_mib, disk_gib, user, password, keys, notices })
+    Ok(Plan {
+        image,
+        id,
+        name: request.name,
+        target,
+        cpu,
+        ram_mib,
+        disk_gib,
+        user,
+        password,
+        keys,
+        notices,
+    })
 }
 
 fn image(request: &Request, catalogue: &Catalogue) -> Result<Image, Invalid> {
@@ -119,27 +132,43 @@ fn image(request: &Request, catalogue: &Catalogue) -> Result<Image, Invalid> {
         return Ok(image.clone());
     }
     let images = catalogue.images();
-    let mut versions: Vec<&str> =
-        images.iter().filter(|image| image.os == request.os).map(|image| image.version.as_str()).collect();
+    let mut versions: Vec<&str> = images
+        .iter()
+        .filter(|image| image.os == request.os)
+        .map(|image| image.version.as_str())
+        .collect();
     if versions.is_empty() {
         let mut systems: Vec<&str> = images.iter().map(|image| image.os.as_str()).collect();
         systems.sort_unstable();
         systems.dedup();
-        return Err(Invalid::field("os", format!("{:?} is not one of {}", request.os, systems.join(", "))));
+        return Err(Invalid::field(
+            "os",
+            format!("{:?} is not one of {}", request.os, systems.join(", ")),
+        ));
     }
     versions.dedup();
     let wanted = versions.join(", ");
-    Err(Invalid::field("version", format!("{:?} of {} is not one of {wanted}", request.version, request.os)))
+    Err(Invalid::field(
+        "version",
+        format!("{:?} of {} is not one of {wanted}", request.version, request.os),
+    ))
 }
 
-fn vmid(id: i64, settings: &Settings) -> Result<Vmid, Invalid> {
+fn vmid(id: &Value, settings: &Settings) -> Result<Vmid, Invalid> {
     let last = settings.gateway.last_host();
     let wrong = |why| Err(Invalid::field("id", format!("{id} {why}")));
-    let vmid = u32::try_from(id).ok().filter(|id| *id <= last).and_then(|id| Vmid::try_from(id).ok());
+    let vmid = id
+        .as_u64()
+        .and_then(|id| u32::try_from(id).ok())
+        .filter(|id| *id <= last)
+        .and_then(|id| Vmid::try_from(id).ok());
     match vmid {
         None => wrong(format!("is not between 100 and {last}, the last host of the VMs' network")),
         Some(vmid) if settings.gateway.guest(vmid.get()) == Some(settings.gateway.address) => {
-            wrong(format!("would be given the address of the gateway, {}", settings.gateway.address))
+            wrong(format!(
+                "would be given the address of the gateway, {}",
+                settings.gateway.address
+            ))
         }
         Some(vmid) => Ok(vmid),
     }
@@ -174,8 +203,10 @@ fn suggest_name(name: &str, vmid: u32) -> String {
     let labels: Vec<String> = name
         .split('.')
         .map(|label| {
-            let words: Vec<&str> =
-                label.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+            let words: Vec<&str> = label
+                .split(|c: char| !c.is_ascii_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .collect();
             let joined = words.join("-");
             joined[..joined.len().min(room)].trim_end_matches('-').to_owned()
         })
@@ -188,7 +219,9 @@ fn suggest_name(name: &str, vmid: u32) -> String {
 fn check_user(user: &str) -> Result<(), Invalid> {
     let mut bytes = user.bytes();
     let fits = bytes.next().is_some_and(|first| first.is_ascii_lowercase() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
+        && bytes.all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte)
+        })
         && user.len() <= 32;
     let shown: String = user.chars().take(40).collect();
     if !fits {
@@ -198,7 +231,10 @@ fn check_user(user: &str) -> Result<(), Invalid> {
         ));
     }
     if YAML_WORDS.contains(&user) {
-        return Err(Invalid::field("user", format!("{shown:?} is not a text in cloud-init's YAML: take another")));
+        return Err(Invalid::field(
+            "user",
+            format!("{shown:?} is not a text in cloud-init's YAML: take another"),
+        ));
     }
     Ok(())
 }
@@ -206,7 +242,10 @@ fn check_user(user: &str) -> Result<(), Invalid> {
 fn check_password(password: SecretString) -> Result<SecretString, Invalid> {
     use secrecy::ExposeSecret as _;
     if password.expose_secret().chars().any(char::is_control) {
-        return Err(Invalid::field("passwd", "holds a control character or line break, which no login prompt takes"));
+        return Err(Invalid::field(
+            "passwd",
+            "holds a control character or line break, which no login prompt takes",
+        ));
     }
     Ok(password)
 }
@@ -217,29 +256,50 @@ fn target(node: &str, settings: &Settings, members: &Members) -> Result<Option<N
     let shown: String = node.chars().take(64).collect();
     match members.online(node) {
         _ if node == settings.main_node.as_str() => Ok(None),
-        None => Err(Invalid::field("node", format!("{shown:?} is not a node of this cluster ({})", known()))),
+        None => Err(Invalid::field(
+            "node",
+            format!("{shown:?} is not a node of this cluster ({})", known()),
+        )),
         Some(false) => Err(Invalid::field("node", format!("{shown:?} is offline"))),
-        Some(true) => node
-            .parse()
-            .map(Some)
-            .map_err(|error| Invalid::field("node", error)),
+        Some(true) => node.parse().map(Some).map_err(|error| Invalid::field("node", error)),
     }
 }
 
 fn clamp_cpu(said: Option<i64>, limits: &Limits, notice: &mut impl FnMut(Step, String)) -> u32 {
     let Some(said) = said else { return MIN_CPU };
-    let most = limits.cpu.unwrap_or(u32::MAX);
-    let value = u32::try_from(said.max(i64::from(MIN_CPU))).unwrap_or(u32::MAX).min(most);
-    tell_clamp("cpu", said, i64::from(value), "VM_MAX_CPU", Step::ValidatingCpuAndRam, notice);
+    let (value, clamp) = cpu_within(said, limits);
+    if let Some(text) = clamp {
+        notice(Step::ValidatingCpuAndRam, text);
+    }
     value
 }
 
 fn clamp_ram(said: Option<i64>, limits: &Limits, notice: &mut impl FnMut(Step, String)) -> u64 {
     let Some(said) = said else { return MIN_RAM_MIB };
+    let (value, clamp) = ram_within(said, limits);
+    if let Some(text) = clamp {
+        notice(Step::ValidatingCpuAndRam, text);
+    }
+    value
+}
+
+/// Cores within the limits, and what was done to the number.
+pub(crate) fn cpu_within(said: i64, limits: &Limits) -> (u32, Option<String>) {
+    let most = limits.cpu.unwrap_or(u32::MAX);
+    let value = u32::try_from(said.max(i64::from(MIN_CPU))).unwrap_or(u32::MAX).min(most);
+    (value, clamp_text("cpu", said, i64::from(value), "VM_MAX_CPU"))
+}
+
+/// Memory in MiB within the limits, and what was done to the number.
+pub(crate) fn ram_within(said: i64, limits: &Limits) -> (u64, Option<String>) {
     let most = limits.ram_mib.unwrap_or(u64::MAX);
     let value = u64::try_from(said).unwrap_or(0).max(MIN_RAM_MIB).min(most);
-    tell_clamp("ram", said, value.try_into().unwrap_or(i64::MAX), "VM_MAX_RAM", Step::ValidatingCpuAndRam, notice);
-    value
+    (value, clamp_text("ram", said, value.try_into().unwrap_or(i64::MAX), "VM_MAX_RAM"))
+}
+
+/// The largest disk, in GiB.
+pub(crate) fn disk_cap(limits: &Limits) -> u64 {
+    limits.disk_gib.unwrap_or(MAX_DISK_GIB)
 }
 
 fn clamp_disk(
@@ -254,14 +314,17 @@ fn clamp_disk(
     if limits.disk_gib.is_none() && gib > i64::try_from(MAX_DISK_GIB).unwrap_or(i64::MAX) {
         return Err(wrong(&format!("is larger than {MAX_DISK_GIB}G")));
     }
-    let most = limits.disk_gib.unwrap_or(MAX_DISK_GIB);
+    let most = disk_cap(limits);
     let value = u64::try_from(gib).unwrap_or(0).max(MIN_DISK_GIB).min(most);
-    tell_clamp("disk", gib, value.try_into().unwrap_or(i64::MAX), "VM_MAX_DISK", Step::ValidatingDiskSize, notice);
+    let clamp = clamp_text("disk", gib, value.try_into().unwrap_or(i64::MAX), "VM_MAX_DISK");
+    if let Some(text) = clamp {
+        notice(Step::ValidatingDiskSize, text);
+    }
     Ok(value)
 }
 
 /// The number of a text `-?[0-9]+G?`, with what is beyond 64 bits at the end of their range.
-fn parse_gib(text: &str) -> Option<i64> {
+pub(crate) fn parse_gib(text: &str) -> Option<i64> {
     let number = text.strip_suffix('G').unwrap_or(text);
     let digits = number.strip_prefix('-').unwrap_or(number);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -270,18 +333,12 @@ fn parse_gib(text: &str) -> Option<i64> {
     Some(number.parse().unwrap_or(if number.starts_with('-') { i64::MIN } else { i64::MAX }))
 }
 
-fn tell_clamp(
-    field: &str,
-    said: i64,
-    value: i64,
-    cap: &str,
-    step: Step,
-    notice: &mut impl FnMut(Step, String),
-) {
-    if value < said {
-        notice(step, format!("{field} {said} → {value} ({cap})"));
-    } else if value > said {
-        notice(step, format!("{field} {said} → {value} (the minimum)"));
+/// How a number that was said became another; `None` when it did not.
+fn clamp_text(field: &str, said: i64, value: i64, cap: &str) -> Option<String> {
+    match value.cmp(&said) {
+        std::cmp::Ordering::Less => Some(format!("{field} {said} → {value} ({cap})")),
+        std::cmp::Ordering::Greater => Some(format!("{field} {said} → {value} (the minimum)")),
+        std::cmp::Ordering::Equal => None,
     }
 }
 

@@ -30,7 +30,9 @@ fn is_public_key(line: &str) -> bool {
     words.windows(2).take(2).any(|pair| {
         let (algorithm, blob) = (pair[0], pair[1]);
         is_algorithm(algorithm)
-            && STANDARD.decode(blob).is_ok_and(|blob| fields(&blob, algorithm).is_some_and(|n| n >= 2))
+            && STANDARD
+                .decode(blob)
+                .is_ok_and(|blob| fields(&blob, algorithm).is_some_and(|n| n >= 2))
     })
 }
 
@@ -85,13 +87,19 @@ fn split_outside_quotes(line: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    const ED25519: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1Q6Qq2mD4l1yyO3n9Yk6rJ0bXxq0m5o1lq7w9C0Qd2";
+    const ED25519: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1Q6Qq2mD4l1yyO3n9Yk6rJ0bXxq0m5o1lq7w9C0Qd2";
 
     #[test]
     fn keys_are_normalised() {
-        let text = format!("\r\n{ED25519} user@laptop  \r\n\r\n# mine\n{ED25519} a comment of words and ü\r\n");
+        let text = format!(
+            "\r\n{ED25519} user@laptop  \r\n\r\n# mine\n{ED25519} a comment of words and ü\r\n"
+        );
         let keys = parse(&text).unwrap();
-        assert_eq!(keys, [format!("{ED25519} user@laptop"), format!("{ED25519} a comment of words and ü")]);
+        assert_eq!(
+            keys,
+            [format!("{ED25519} user@laptop"), format!("{ED25519} a comment of words and ü")]
+        );
         assert!(parse("").unwrap().is_empty());
     }
 
@@ -111,7 +119,10 @@ mod tests {
             (cut, "line 1 is not a public key"),
             (&renamed, "line 1 is not a public key"),
             ("ssh-ed25519 !!!!", "line 1 is not a public key"),
-            ("-----BEGIN OPENSSH PRIVATE KEY-----\nabc", "holds a private key: send the public one, the .pub file"),
+            (
+                "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+                "holds a private key: send the public one, the .pub file",
+            ),
         ] {
             assert_eq!(parse(text).unwrap_err(), wanted);
         }

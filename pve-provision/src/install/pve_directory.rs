@@ -25,8 +25,8 @@ impl PveDirectory {
     /// The cluster's nodes, from `.members`.
     pub(crate) fn members(&self) -> io::Result<Members> {
         let path = self.0.join(".members");
-        let text = std::fs::read_to_string(&path).map_err(|error| at(&path, error))?;
-        Members::parse(&text).map_err(|error| at(&path, io::Error::other(error)))
+        let text = std::fs::read_to_string(&path).map_err(|error| at(&path, &error))?;
+        Members::parse(&text).map_err(|error| at(&path, &io::Error::other(error)))
     }
 
     /// The numbers of all guests of the cluster, VMs and containers.
@@ -37,7 +37,7 @@ impl PveDirectory {
                 let directory = node.join(kind);
                 let entries = match std::fs::read_dir(&directory) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    other => other.map_err(|error| at(&directory, error))?,
+                    other => other.map_err(|error| at(&directory, &error))?,
                 };
                 for entry in entries {
                     let name = entry?.file_name();
@@ -55,7 +55,7 @@ impl PveDirectory {
         match std::fs::read_to_string(&path) {
             Ok(text) => Ok(Some(VmConfig::parse(&text))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(at(&path, error)),
+            Err(error) => Err(at(&path, &error)),
         }
     }
 
@@ -75,7 +75,8 @@ impl PveDirectory {
             let name = config.get("name").map(|name| format!(" '{name}'")).unwrap_or_default();
             return Some(format!("VM{name} on {node}"));
         }
-        let container = |node: &NodeName| self.0.join(format!("nodes/{node}/lxc/{vmid}.conf")).exists();
+        let container =
+            |node: &NodeName| self.0.join(format!("nodes/{node}/lxc/{vmid}.conf")).exists();
         let node = self.node_names().ok()?.into_iter().find(container)?;
         Some(format!("a container on {node}"))
     }
@@ -88,7 +89,8 @@ impl PveDirectory {
             let Ok(entries) = std::fs::read_dir(directory) else { continue };
             for entry in entries {
                 let name = entry?.file_name();
-                let vmid = name.to_str().and_then(|name| name.strip_suffix(".conf")).map(str::parse);
+                let vmid =
+                    name.to_str().and_then(|name| name.strip_suffix(".conf")).map(str::parse);
                 let Some(Ok(vmid)) = vmid else { continue };
                 // A VM may be destroyed between the listing and the reading.
                 if let Some(config) = self.config(&node, vmid)? {
@@ -105,7 +107,7 @@ impl PveDirectory {
         match std::fs::read_to_string(&path) {
             Ok(text) => Ok(StorageConfig::find(&text, name)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(at(&path, error)),
+            Err(error) => Err(at(&path, &error)),
         }
     }
 
@@ -117,7 +119,7 @@ impl PveDirectory {
 
     fn node_directories(&self) -> io::Result<Vec<PathBuf>> {
         let nodes = self.0.join("nodes");
-        let entries = std::fs::read_dir(&nodes).map_err(|error| at(&nodes, error))?;
+        let entries = std::fs::read_dir(&nodes).map_err(|error| at(&nodes, &error))?;
         entries.map(|entry| Ok(entry?.path())).collect()
     }
 
@@ -132,7 +134,7 @@ impl PveDirectory {
     }
 }
 
-fn at(path: &Path, error: io::Error) -> io::Error {
+fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -198,7 +200,11 @@ impl Members {
     }
 
     pub(crate) fn online_names(&self) -> BTreeSet<String> {
-        self.nodes.iter().filter(|(_, member)| member.online).map(|(name, _)| name.clone()).collect()
+        self.nodes
+            .iter()
+            .filter(|(_, member)| member.online)
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     pub(crate) fn address(&self, node: &str) -> Option<Ipv4Addr> {
@@ -321,7 +327,10 @@ mod tests {
     #[test]
     fn a_node_without_a_cluster_is_online_and_quorate() {
         let members = Members::parse(r#"{"nodename":"pve1","version":3}"#).unwrap();
-        assert_eq!((members.quorate, members.online("pve1"), members.online("pve2")), (true, Some(true), None));
+        assert_eq!(
+            (members.quorate, members.online("pve1"), members.online("pve2")),
+            (true, Some(true), None)
+        );
     }
 
     #[test]

@@ -32,7 +32,12 @@ pub(crate) struct Qm {
 
 impl Qm {
     pub(crate) fn new(exec: Exec, directory: PveDirectory, settings: &Settings) -> Self {
-        Self { exec, directory, main_node: settings.main_node.clone(), addresses: settings.nodes.clone() }
+        Self {
+            exec,
+            directory,
+            main_node: settings.main_node.clone(),
+            addresses: settings.nodes.clone(),
+        }
     }
 
     /// Runs a command on `node`.
@@ -56,7 +61,12 @@ impl Qm {
         }
     }
 
-    async fn once(&self, node: &NodeName, line: CommandLine, lines: Option<Lines>) -> Result<Output, CommandError> {
+    async fn once(
+        &self,
+        node: &NodeName,
+        line: CommandLine,
+        lines: Option<Lines>,
+    ) -> Result<Output, CommandError> {
         if *node == self.main_node {
             self.exec.here(line, lines).await
         } else {
@@ -71,21 +81,28 @@ impl Qm {
     /// Where a node's SSH server is: `NODE_<name>`, or else its address in `.members`.
     fn address(&self, node: &NodeName) -> Result<NodeAddress, String> {
         const SSH_PORT: u16 = 22;
-        let (host, port) = match self.addresses.get(node.as_str()) {
-            Some(said) => match said.rsplit_once(':') {
-                Some((host, port)) => {
-                    (host.to_owned(), port.parse().map_err(|_| format!("NODE_{node} is not host[:port]"))?)
-                }
+        let (host, port) = if let Some(said) = self.addresses.get(node.as_str()) {
+            match said.rsplit_once(':') {
+                Some((host, port)) => (
+                    host.to_owned(),
+                    port.parse()
+                        .map_err(|error| format!("NODE_{node} is not host[:port]: {error}"))?,
+                ),
                 None => (said.clone(), SSH_PORT),
-            },
-            None => {
-                let members = self.directory.members().map_err(|error| error.to_string())?;
-                let address = members.address(node.as_str());
-                let address = address.ok_or_else(|| format!("the address of {node} is not known: set NODE_{node}"))?;
-                (address.to_string(), SSH_PORT)
             }
+        } else {
+            let members = self.directory.members().map_err(|error| error.to_string())?;
+            let address = members.address(node.as_str());
+            let address = address
+                .ok_or_else(|| format!("the address of {node} is not known: set NODE_{node}"))?;
+            (address.to_string(), SSH_PORT)
         };
-        Ok(NodeAddress { node: node.clone(), host, port, known_hosts: self.directory.known_hosts(node) })
+        Ok(NodeAddress {
+            node: node.clone(),
+            host,
+            port,
+            known_hosts: self.directory.known_hosts(node),
+        })
     }
 
     /// The word that `qm status` says of a VM, such as `running`; for messages.

@@ -19,7 +19,7 @@ use super::ssh::Ssh;
 use super::ssh::Target;
 
 /// All of the wait: 60 tries of 5 s, as specified.
-pub(crate) const LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const LIMIT: Duration = Duration::from_mins(5);
 /// Between two logins: newer SSH servers lock callers out that come back faster after a refusal.
 const BETWEEN_LOGINS: Duration = Duration::from_secs(5);
 /// Between two looks at a port that is not open yet; they cost next to nothing.
@@ -99,7 +99,9 @@ pub(crate) async fn wait(
     old_boot: Option<&str>,
     states: &watch::Sender<State>,
 ) -> Result<Login, String> {
-    match tokio::time::timeout(LIMIT, wait_for_ever(ssh, host, old_boot, states)).await {
+    // The states of an ssh connection are large, and every job would carry them from its start.
+    let login = Box::pin(wait_for_ever(ssh, host, old_boot, states));
+    match tokio::time::timeout(LIMIT, login).await {
         Ok(login) => login,
         Err(_) => Err(format!(
             "no login as {}@{} within {} s; the last state was: {}",
@@ -121,19 +123,19 @@ async fn wait_for_ever(
         // The port is watched closely only until it opens; from then on ssh speaks for itself.
         while let Err(state) = look(host.address, host.port).await {
             let pause = if state == State::Reset { BETWEEN_VISITS } else { BETWEEN_LOOKS };
-            states.send_replace(state);
+            enter(states, state);
             tokio::time::sleep(pause).await;
         }
         loop {
             let tried = Instant::now();
             match log_in(ssh, host).await {
                 Ok(login) if old_boot == Some(login.boot_id.as_str()) => {
-                    states.send_replace(State::OldBoot);
+                    enter(states, State::OldBoot);
                     tokio::time::sleep(BETWEEN_VISITS).await;
                     break;
                 }
                 Ok(login) => {
-                    states.send_replace(State::LoggedIn);
+                    enter(states, State::LoggedIn);
                     return Ok(login);
                 }
                 Err(LoginError::HostKeyChanged(_)) => {
@@ -144,17 +146,26 @@ async fn wait_for_ever(
                     ));
                 }
                 Err(LoginError::Refused(why)) => {
-                    states.send_replace(State::Refused(why));
+                    enter(states, State::Refused(why));
                     tokio::time::sleep_until(tried + BETWEEN_LOGINS).await;
                 }
                 Err(error) => {
-                    states.send_replace(state_of(error));
+                    enter(states, state_of(error));
                     tokio::time::sleep(BETWEEN_VISITS).await;
                     break;
                 }
             }
         }
     }
+}
+
+/// Enters a state; staying in one is no news.
+fn enter(states: &watch::Sender<State>, state: State) {
+    states.send_if_modified(|current| {
+        let is_new = *current != state;
+        *current = state;
+        is_new
+    });
 }
 
 fn state_of(error: LoginError) -> State {
@@ -169,20 +180,47 @@ fn state_of(error: LoginError) -> State {
     }
 }
 
+/// The boot that a VM is on, when it can be logged into now.
+pub(crate) async fn boot_id(ssh: &Ssh, host: &Host) -> Option<String> {
+    look(host.address, host.port).await.ok()?;
+    log_in(ssh, host).await.ok().map(|login| login.boot_id)
+}
+
+/// Waits until an SSH server greets: for VMs that do not know our key.
+pub(crate) async fn wait_for_banner(address: Ipv4Addr, port: u16) -> Result<(), String> {
+    let mut last = State::Starting;
+    let greeted = async {
+        while let Err(state) = look(address, port).await {
+            last = state;
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    let greeted = tokio::time::timeout(LIMIT, greeted).await;
+    match greeted {
+        Ok(()) => Ok(()),
+        Err(_) => Err(format!(
+            "no SSH server at {address} within {} s; the last state was: {last}",
+            LIMIT.as_secs()
+        )),
+    }
+}
+
 /// Whether an SSH server greets at that port.
 pub(crate) async fn look(address: Ipv4Addr, port: u16) -> Result<(), State> {
     let mut stream = match tokio::time::timeout(ANSWER, TcpStream::connect((address, port))).await {
-        Err(_) => return Err(State::NoRoute),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(State::PortClosed),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => return Err(State::Reset),
-        Ok(Err(_)) => return Err(State::NoRoute),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            return Err(State::PortClosed);
+        }
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
+            return Err(State::Reset);
+        }
+        Ok(Err(_)) | Err(_) => return Err(State::NoRoute),
         Ok(Ok(stream)) => stream,
     };
     let mut greeting = [0; 4];
     match tokio::time::timeout(BANNER, stream.read_exact(&mut greeting)).await {
         Err(_) => Err(State::NoBanner),
         Ok(Err(_)) => Err(State::Reset),
-        Ok(Ok(_)) if &greeting == b"SSH-" => Ok(()),
         // A server may say something before its banner; ssh can read that.
         Ok(Ok(_)) => Ok(()),
     }

@@ -25,7 +25,8 @@ impl Invalid {
 pub struct Request {
     pub(crate) os: String,
     pub(crate) version: String,
-    pub(crate) id: Option<i64>,
+    /// As it was said, whatever it is: what would be right depends on the network.
+    pub(crate) id: Option<Value>,
     pub(crate) name: Option<String>,
     pub(crate) node: Option<String>,
     pub(crate) cpu: Option<i64>,
@@ -49,7 +50,9 @@ impl Request {
     /// Names the field and what would be right; never the value of `passwd`.
     pub fn parse(body: &[u8]) -> Result<Self, Invalid> {
         if body.iter().all(u8::is_ascii_whitespace) {
-            return Err(Invalid("the body is empty: send a JSON object with os and version".to_owned()));
+            return Err(Invalid(
+                "the body is empty: send a JSON object with os and version".to_owned(),
+            ));
         }
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| Invalid(format!("the body is not JSON: {error}")))?;
@@ -59,7 +62,7 @@ impl Request {
         Ok(Self {
             os: required(&fields, "os")?,
             version: required(&fields, "version")?,
-            id: integer(&fields, "id")?.filter(|id| *id != 0),
+            id: fields.get("id").filter(|id| !is_left_out(id)).cloned(),
             name: text(&fields, "name")?,
             node: text(&fields, "node")?,
             cpu: integer(&fields, "cpu")?,
@@ -87,7 +90,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, Inval
 }
 
 fn integer(fields: &Map<String, Value>, name: &str) -> Result<Option<i64>, Invalid> {
-    let wanted = if name == "id" { "a whole number of at least 100" } else { "a whole number" };
+    let wanted = "a whole number";
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
@@ -105,8 +108,16 @@ fn clamped(number: &Number) -> Option<i64> {
         return Some(number);
     }
     let float = number.as_f64()?;
-    #[expect(clippy::cast_possible_truncation, reason = "a float beyond the range saturates, which is the rule")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a float beyond the range saturates, which is the rule"
+    )]
     (float.fract() == 0.0).then_some(float as i64)
+}
+
+/// Whether an `id` counts as left out.
+fn is_left_out(id: &Value) -> bool {
+    id.is_null() || id.as_str() == Some("") || id.as_f64() == Some(0.0)
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -131,13 +142,31 @@ mod tests {
     #[test]
     fn a_body_that_does_not_parse_is_told_without_repeating_it() {
         let errors = [
-            "", " ", "[]", "{\"os\":\"debian\"", "{}", r#"{"os":"debian"}"#, r#"{"os":7,"version":"12"}"#,
-            r#"{"os":"debian","version":"12","id":"abc"}"#, r#"{"os":"debian","version":"12","cpu":"2"}"#,
-            r#"{"os":"debian","version":"12","cpu":2.5}"#, r#"{"os":"debian","version":"12","passwd":{"a":"s3cret"}}"#,
+            "",
+            " ",
+            "[]",
+            "{\"os\":\"debian\"",
+            "{}",
+            r#"{"os":"debian"}"#,
+            r#"{"os":7,"version":"12"}"#,
+            r#"{"os":"debian","version":"12","cpu":"2"}"#,
+            r#"{"os":"debian","version":"12","cpu":2.5}"#,
+            r#"{"os":"debian","version":"12","passwd":{"a":"s3cret"}}"#,
             r#"{"os":"debian","version":"12","passwd":"s3cret}"#,
         ]
         .map(error);
-        insta::assert_snapshot!(errors.join("\n"), @r"
+        insta::assert_snapshot!(errors.join("\n"), @"
+        the body is empty: send a JSON object with os and version
+        the body is empty: send a JSON object with os and version
+        the body is not a JSON object
+        the body is not JSON: EOF while parsing an object at line 1 column 14
+        os is missing
+        version is missing
+        os is a number, not a text
+        cpu is a text, not a whole number
+        cpu is 2.5, not a whole number
+        passwd is an object, not a text
+        the body is not JSON: EOF while parsing a string at line 1 column 47
         ");
         assert!(!errors.concat().contains("s3cret"));
     }

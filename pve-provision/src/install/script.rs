@@ -18,7 +18,8 @@ pub(crate) fn find(directory: Option<&Path>, os: &str, version: &str) -> Result<
     if let Some(path) = directory.map(|directory| directory.join(&name))
         && path.exists()
     {
-        return std::fs::read_to_string(&path).map_err(Problem::file(format!("read {}", path.display())));
+        return std::fs::read_to_string(&path)
+            .map_err(Problem::file(format!("read {}", path.display())));
     }
     match os {
         "debian" => Ok(DEBIAN.to_owned()),
@@ -33,7 +34,8 @@ pub(crate) fn find(directory: Option<&Path>, os: &str, version: &str) -> Result<
 /// The script with its values before it, as it goes to the standard input of `bash -s`.
 pub(crate) fn input(script: &str, settings: &Settings) -> Vec<u8> {
     let timezone = settings.timezone.as_deref().unwrap_or_default();
-    let password = settings.root_password.as_ref().map(SecretString::expose_secret).unwrap_or_default();
+    let password =
+        settings.root_password.as_ref().map(SecretString::expose_secret).unwrap_or_default();
     let assignments = [("VM_TIMEZONE", timezone), ("VM_ROOT_PASSWORD", password)];
     let mut text = String::new();
     for (name, value) in assignments {

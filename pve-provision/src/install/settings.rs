@@ -93,11 +93,11 @@ impl Gateway {
         (bits & self.mask() == self.network()).then_some(bits & !self.mask())
     }
 
-    fn mask(&self) -> u32 {
+    fn mask(self) -> u32 {
         u32::MAX << (32 - u32::from(self.prefix))
     }
 
-    fn network(&self) -> u32 {
+    fn network(self) -> u32 {
         self.address.to_bits() & self.mask()
     }
 }
@@ -139,7 +139,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_gateway_is_refused() {
-        for text in ["", "192.168.0", "192.168.0.0", "192.168.0.255", "10.0.0.1/33", "10.0.0.1/31", "::1"] {
+        for text in
+            ["", "192.168.0", "192.168.0.0", "192.168.0.255", "10.0.0.1/33", "10.0.0.1/31", "::1"]
+        {
             assert!(text.parse::<Gateway>().is_err(), "{text}");
         }
     }

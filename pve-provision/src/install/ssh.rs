@@ -115,7 +115,12 @@ impl Ssh {
             own = std::env::temp_dir().join(format!("pve-ssh-{}", std::process::id()));
         }
         create_private_directory(&own)?;
-        Ok(Self { path: path.to_owned(), home: home.to_owned(), directory: own, next: AtomicU64::new(0) })
+        Ok(Self {
+            path: path.to_owned(),
+            home: home.to_owned(),
+            directory: own,
+            next: AtomicU64::new(0),
+        })
     }
 
     /// Logs in once.
@@ -154,7 +159,11 @@ impl Ssh {
     fn master(&self, target: &Target, control: &Path) -> Command {
         let mut command = Command::new("ssh");
         command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("LC_ALL", "C");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         // No configuration of the operator's may change what happens here.
         command.args(["-F", "/dev/null", "-N", "-T", "-M"]);
         command.arg("-S").arg(control);
@@ -215,7 +224,11 @@ fn classify(words: &str) -> LoginError {
         LoginError::NoBanner(last)
     } else if has("No route to host") || has("Network is unreachable") || has("timed out") {
         LoginError::NoRoute(last)
-    } else if has("reset by") || has("closed by") || has("kex_exchange_identification") || has("Broken pipe") {
+    } else if has("reset by")
+        || has("closed by")
+        || has("kex_exchange_identification")
+        || has("Broken pipe")
+    {
         LoginError::Reset(last)
     } else {
         LoginError::Other(last)
@@ -231,14 +244,20 @@ impl Link {
     /// # Errors
     ///
     /// The link was lost or the command was killed: how it ended is not known.
-    pub(crate) async fn run(&self, command: &str, input: Option<Vec<u8>>, lines: &Lines) -> io::Result<i32> {
+    pub(crate) async fn run(
+        &self,
+        command: &str,
+        input: Option<Vec<u8>>,
+        lines: &Lines,
+    ) -> io::Result<i32> {
         let mut remote = self.session.raw_command(command);
         remote
             .stdin(if input.is_some() { openssh::Stdio::piped() } else { openssh::Stdio::null() })
             .stdout(openssh::Stdio::piped())
             .stderr(openssh::Stdio::piped());
         let mut child = remote.spawn().await.map_err(io::Error::other)?;
-        let (stdin, stdout, stderr) = (child.stdin().take(), child.stdout().take(), child.stderr().take());
+        let (stdin, stdout, stderr) =
+            (child.stdin().take(), child.stdout().take(), child.stderr().take());
         let feed = async {
             if let (Some(mut stdin), Some(input)) = (stdin, input) {
                 // A script that ends before its input is read closes the pipe: its exit code tells.
@@ -249,16 +268,20 @@ impl Link {
         let errors = relay(stderr, Stream::Stderr, lines);
         let ((), (), ()) = tokio::join!(feed, output, errors);
         match child.wait().await {
-            Ok(status) => status.code().ok_or_else(|| io::Error::other("it was killed by a signal")),
+            Ok(status) => {
+                status.code().ok_or_else(|| io::Error::other("it was killed by a signal"))
+            }
             // The crate tells a shell's "command not found" by this error.
-            Err(openssh::Error::Remote(error)) if error.kind() == io::ErrorKind::NotFound => Ok(127),
+            Err(openssh::Error::Remote(error)) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(127)
+            }
             Err(error) => Err(io::Error::other(error)),
         }
     }
 
     /// Runs a command line and gives what it printed on standard output.
     pub(crate) async fn read(&self, command: &str) -> io::Result<(i32, String)> {
-        let (sender, mut receiver) = tokio::sync::mpsc::channel(64);
+        let (sender, mut receiver) = tokio::sync::mpsc::channel::<(Stream, String)>(64);
         let collect = async {
             let mut text = String::new();
             while let Some((stream, line)) = receiver.recv().await {
@@ -302,7 +325,15 @@ mod tests {
             "",
         ]
         .map(|words| classify(words).to_string());
-        insta::assert_snapshot!(states.join("\n"), @r"
+        insta::assert_snapshot!(states.join("\n"), @"
+        no route: ssh: connect to host 192.0.2.1 port 22: No route to host
+        no route: ssh: connect to host 192.0.2.1 port 22: Connection timed out
+        port closed: ssh: connect to host 192.0.2.1 port 22: Connection refused
+        connection reset: Connection reset by 192.0.2.1 port 22
+        no banner: Connection to 192.0.2.1 port 22 timed out
+        login refused: debian@192.0.2.1: Permission denied (publickey).
+        the host key has changed: the key is not the one of the first login
+        ssh ended without a word
         ");
     }
 }

@@ -53,7 +53,7 @@ async fn public(exec: &Exec, identity: &Path) -> Result<String, Problem> {
         Err(_) => exec.here(commands::public_key(identity), None).await?.stdout,
     };
     let keys = super::public_key::parse(&text).unwrap_or_default();
-    keys.into_iter()
-        .next()
-        .ok_or_else(|| Problem::Refused(format!("{} holds no public key: remove it", beside.display())))
+    keys.into_iter().next().ok_or_else(|| {
+        Problem::Refused(format!("{} holds no public key: remove it", beside.display()))
+    })
 }

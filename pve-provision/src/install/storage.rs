@@ -30,10 +30,15 @@ pub(crate) fn check(
     let (kind, state) = (row[1], row[2]);
     if state != "active" {
         let advice = if state == "disabled" { "enable it" } else { "see why it cannot be reached" };
-        return Err(format!("storage '{name}' is {state}: {advice}, or set ASSIGN_STORAGE to another"));
+        return Err(format!(
+            "storage '{name}' is {state}: {advice}, or set ASSIGN_STORAGE to another"
+        ));
     }
     if !TYPES.contains(&kind) {
-        return Err(format!("storage '{name}' is of type {kind}; a VM's disk goes on one of {}", TYPES.join(", ")));
+        return Err(format!(
+            "storage '{name}' is of type {kind}; a VM's disk goes on one of {}",
+            TYPES.join(", ")
+        ));
     }
     if let Some(content) = config.and_then(StorageConfig::content)
         && !lists(content, "images")
@@ -76,9 +81,22 @@ nas               nfs   inactive               0               0               0
 
     #[test]
     fn what_is_wrong_with_a_storage_is_told() {
-        let found = [("nosuch", "pve1"), ("elsewhere", "pve1"), ("nas", "pve1"), ("isoonly", "pve1"), ("backup", "pve1"), ("local-zfs", "pve3")]
-            .map(|(name, node)| checked(name, node).unwrap_err());
-        insta::assert_snapshot!(found.join("\n"), @r"
+        let found = [
+            ("nosuch", "pve1"),
+            ("elsewhere", "pve1"),
+            ("nas", "pve1"),
+            ("isoonly", "pve1"),
+            ("backup", "pve1"),
+            ("local-zfs", "pve3"),
+        ]
+        .map(|(name, node)| checked(name, node).unwrap_err());
+        insta::assert_snapshot!(found.join("\n"), @"
+        storage 'nosuch' (ASSIGN_STORAGE) does not exist on this node; there are: backup, elsewhere, isoonly, local-zfs, nas
+        storage 'elsewhere' is disabled: enable it, or set ASSIGN_STORAGE to another
+        storage 'nas' is inactive: see why it cannot be reached, or set ASSIGN_STORAGE to another
+        storage 'isoonly' holds iso,vztmpl, not images: add images to its content, or set ASSIGN_STORAGE to another
+        storage 'backup' is of type pbs; a VM's disk goes on one of dir, zfspool, lvmthin, nfs, btrfs, cifs, lvm, rbd
+        storage 'local-zfs' is on pve1,pve2 only, not on pve3
         ");
     }
 }

@@ -162,38 +162,12 @@ async fn whatever_is_wrong_with_a_request_is_said_in_the_specified_form() {
         answers.push_str(&format!("{what}: {}\n", told(&server, request).await));
     }
     insta::assert_snapshot!(answers, @r#"
-    cut JSON: 400 {"success":false,"message":"please check your input: not JSON: EOF while parsing a string at line 1 column 11"}
-    a wrong type: 200 id: 0
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 0 of the script of an install, as long as such lines are"}
-
-    id: 1
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 1 of the script of an install, as long as such lines are"}
-
-    id: 2
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 2 of the script of an install, as long as such lines are"}
-
-    id: 3
-    event: close
-    data: {}
-
-
-    another: 200 id: 0
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 0 of the script of an install, as long as such lines are"}
-
-    id: 1
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 1 of the script of an install, as long as such lines are"}
-
-    id: 2
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 2 of the script of an install, as long as such lines are"}
-
-    id: 3
-    event: close
-    data: {}
-
-
-    a list: 400 {"success":false,"message":"please check your input: not an object"}
-    an empty body: 400 {"success":false,"message":"please check your input: not JSON: EOF while parsing a value at line 1 column 0"}
-    nothing at all: 400 {"success":false,"message":"please check your input: not JSON: EOF while parsing a value at line 1 column 0"}
+    cut JSON: 400 {"success":false,"message":"please check your input: the body is not JSON: EOF while parsing a string at line 1 column 11"}
+    a wrong type: 400 {"success":false,"message":"please check your input: os is a number, not a text"}
+    another: 400 {"success":false,"message":"please check your input: cpu is a text, not a whole number"}
+    a list: 400 {"success":false,"message":"please check your input: the body is not a JSON object"}
+    an empty body: 400 {"success":false,"message":"please check your input: the body is empty: send a JSON object with os and version"}
+    nothing at all: 400 {"success":false,"message":"please check your input: the body is empty: send a JSON object with os and version"}
     10 MiB: 413 {"success":false,"message":"please check your input: the body is larger than 1 MiB"}
     a form: 415 {"success":false,"message":"please check your input: the body must be JSON, with the header 'Content-Type: application/json'"}
     no type: 415 {"success":false,"message":"please check your input: the body must be JSON, with the header 'Content-Type: application/json'"}
@@ -202,20 +176,7 @@ async fn whatever_is_wrong_with_a_request_is_said_in_the_specified_form() {
     an unknown route: 404 {"success":false,"message":"please check your input: there is nothing at /api/vm/instal"}
     an unknown job: 404 {"success":false,"message":"please check your input: job '0190b3f0-0000-7000-8000-000000000000' does not exist"}
     no job's id: 404 {"success":false,"message":"please check your input: job '../../lock' does not exist"}
-    an unknown system: 200 id: 0
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 0 of the script of an install, as long as such lines are"}
-
-    id: 1
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 1 of the script of an install, as long as such lines are"}
-
-    id: 2
-    data: {"step":"VM initialization > SSH initialization","status":"processing","message":"  line 2 of the script of an install, as long as such lines are"}
-
-    id: 3
-    event: close
-    data: {}
-
-
+    an unknown system: 400 {"success":false,"message":"please check your input: os \"windows\" is not one of debian, rockylinux, ubuntu"}
     a charset: 400 {"success":false,"message":"please check your input: os is missing"}
     "#);
     assert!(server.jobs.list().await.is_empty());

@@ -1,1 +1,8 @@
-
+//! x
+pub mod bench;
+pub mod client;
+pub mod docs;
+pub mod programs;
+pub mod recorder;
+pub mod redact;
+pub mod sse;

@@ -37,19 +37,36 @@ impl Run<'_> {
         place: Place,
         look_again: bool,
     ) -> Result<(Guest, Permit<'_>), Failure> {
-        self.step(Step::CreatingVm, format!("creating VM {}", plan.final_name(place.vmid())), async {
-            let turn = self.unless_cancelled(self.take_turn()).await?;
-            let cpu = self.choose_cpu(plan).await?;
-            let mut place = place;
-            if look_again && plan.id.is_none() && !self.cx.allocator.is_still_free(&self.cx.settings, place.vmid()).await {
-                place = self.next_place(plan, place, "its address is in use by now", &mut BTreeSet::new()).await?;
-            }
-            let place = self.create_at(plan, place, cpu).await?;
-            let guest =
-                Guest { vmid: place.vmid(), node: self.cx.settings.main_node.clone(), address: place.address };
-            let done = format!("VM {} is created, CPU type {cpu}", guest.vmid);
-            Ok(((guest, Permit { _turn: turn, _lease: place.lease }), done))
-        })
+        self.step(
+            Step::CreatingVm,
+            format!("creating VM {}", plan.final_name(place.vmid())),
+            async {
+                let turn = self.unless_cancelled(self.take_turn()).await?;
+                let cpu = self.choose_cpu(plan).await?;
+                let mut place = place;
+                if look_again
+                    && plan.id.is_none()
+                    && !self.cx.allocator.is_still_free(&self.cx.settings, place.vmid()).await
+                {
+                    place = self
+                        .next_place(
+                            plan,
+                            place,
+                            "its address is in use by now",
+                            &mut BTreeSet::new(),
+                        )
+                        .await?;
+                }
+                let place = self.create_at(plan, place, cpu).await?;
+                let guest = Guest {
+                    vmid: place.vmid(),
+                    node: self.cx.settings.main_node.clone(),
+                    address: place.address,
+                };
+                let done = format!("VM {} is created, CPU type {cpu}", guest.vmid);
+                Ok(((guest, Permit { _turn: turn, _lease: place.lease }), done))
+            },
+        )
         .await
     }
 
@@ -60,7 +77,11 @@ impl Run<'_> {
             return Ok(turn);
         }
         let most = self.cx.settings.installs_at_once;
-        self.say(Step::CreatingVm, format!("waiting for a turn: {most} installs are at work (INSTALLS_AT_ONCE)")).await;
+        self.say(
+            Step::CreatingVm,
+            format!("waiting for a turn: {most} installs are at work (INSTALLS_AT_ONCE)"),
+        )
+        .await;
         self.cx.turns.acquire().await.map_err(closed)
     }
 
@@ -89,16 +110,20 @@ impl Run<'_> {
             let vmid = place.vmid();
             let claim = self.job.claim(vmid, &settings.main_node).await;
             claim.map_err(Problem::file("write down which VM is about to be made (STATE_DIR)"))?;
-            let line = commands::create(vmid, plan, cpu, &settings.limits, &self.job.id().to_string());
-            let error = match self.cx.qm.run(&settings.main_node, line, None).await {
-                Ok(_) => return Ok(place),
-                Err(error) => error,
+            let line =
+                commands::create(vmid, plan, cpu, &settings.limits, &self.job.id().to_string());
+            let Err(error) = self.cx.qm.run(&settings.main_node, line, None).await else {
+                return Ok(place);
             };
             if !error.text().contains("already exists") {
                 return Err(error.into());
             }
             if plan.id.is_some() {
-                let who = self.cx.directory.describe_guest(vmid).unwrap_or_else(|| "another guest".to_owned());
+                let who = self
+                    .cx
+                    .directory
+                    .describe_guest(vmid)
+                    .unwrap_or_else(|| "another guest".to_owned());
                 return Err(Problem::Refused(format!(
                     "VMID {vmid} is in use by {who}, which was not touched: leave id out to get a free one"
                 )));
@@ -136,21 +161,29 @@ impl Run<'_> {
     /// `qm importdisk`; the volume's name is read back, for it is Proxmox VE's to choose.
     pub(super) async fn import(&self, guest: &Guest, image: &Path) -> Result<Volid, Failure> {
         let storage = &self.cx.settings.storage;
-        self.step(Step::ImportingDiskImage, format!("importing {} into {storage}", image.display()), async {
-            let line = commands::importdisk(guest.vmid, image, storage);
-            let paced = paced();
-            self.relaying(Step::ImportingDiskImage, paced, async |lines| {
-                self.cx.qm.run(&guest.node, line, Some(&lines)).await
-            })
-            .await?;
-            let config = self.config(guest)?;
-            let volume = config.get("unused0").ok_or_else(|| {
-                Problem::Refused(format!("qm importdisk reported success, but VM {} has no unused disk", guest.vmid))
-            })?;
-            let disk: Volid = volume.parse().map_err(|error| Problem::Refused(format!("{error}")))?;
-            let done = format!("the disk is {disk}");
-            Ok((disk, done))
-        })
+        self.step(
+            Step::ImportingDiskImage,
+            format!("importing {} into {storage}", image.display()),
+            async {
+                let line = commands::importdisk(guest.vmid, image, storage);
+                let paced = paced();
+                self.relaying(Step::ImportingDiskImage, paced, async |lines| {
+                    self.cx.qm.run(&guest.node, line, Some(&lines)).await
+                })
+                .await?;
+                let config = self.config(guest)?;
+                let volume = config.get("unused0").ok_or_else(|| {
+                    Problem::Refused(format!(
+                        "qm importdisk reported success, but VM {} has no unused disk",
+                        guest.vmid
+                    ))
+                })?;
+                let disk: Volid =
+                    volume.parse().map_err(|error| Problem::Refused(format!("{error}")))?;
+                let done = format!("the disk is {disk}");
+                Ok((disk, done))
+            },
+        )
         .await
     }
 }

@@ -39,8 +39,11 @@ const GIB: u64 = 1 << 30;
 impl Run<'_> {
     pub(super) fn config(&self, guest: &Guest) -> Result<VmConfig, Problem> {
         let config = self.cx.directory.config(&guest.node, guest.vmid);
-        let config = config.map_err(Problem::file(format!("read the configuration of VM {}", guest.vmid)))?;
-        config.ok_or_else(|| Problem::Refused(format!("VM {} is gone from {}", guest.vmid, guest.node)))
+        let config = config
+            .map_err(Problem::file(format!("read the configuration of VM {}", guest.vmid)))?;
+        config.ok_or_else(|| {
+            Problem::Refused(format!("VM {} is gone from {}", guest.vmid, guest.node))
+        })
     }
 
     /// `qm set`, `qm resize`, `qm set --ipconfig0`.
@@ -72,8 +75,13 @@ impl Run<'_> {
             set?;
             let size = self.resize(plan, guest).await?;
             let gateway = self.cx.settings.gateway;
-            let ipconfig = format!("ip={}/{},gw={}", guest.address, gateway.prefix, gateway.address);
-            let line = commands::set_address(guest.vmid, &ipconfig, self.cx.settings.nameserver.as_deref());
+            let ipconfig =
+                format!("ip={}/{},gw={}", guest.address, gateway.prefix, gateway.address);
+            let line = commands::set_address(
+                guest.vmid,
+                &ipconfig,
+                self.cx.settings.nameserver.as_deref(),
+            );
             self.cx.qm.run(&guest.node, line, None).await?;
             Ok(((), format!("user {}, disk of {size}, {ipconfig}", plan.user)))
         })
@@ -85,7 +93,12 @@ impl Run<'_> {
         let path = self.directory.join("keys.pub");
         let write = || {
             ssh::create_private_directory(&self.directory)?;
-            let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
             writeln!(file, "{}", key.public)?;
             plan.keys.iter().try_for_each(|line| writeln!(file, "{line}"))
         };
@@ -100,7 +113,11 @@ impl Run<'_> {
         let size = |config: &VmConfig| config.disk_bytes("scsi0");
         if let Some(image) = size(&self.config(guest)?).filter(|image| *image > wanted) {
             let image = format!("{:.1}G", gib(image));
-            self.notice(step, format!("the image is larger than asked for: the disk keeps its {image}")).await;
+            self.notice(
+                step,
+                format!("the image is larger than asked for: the disk keeps its {image}"),
+            )
+            .await;
             return Ok(image);
         }
         let mut why = String::new();
@@ -115,7 +132,9 @@ impl Run<'_> {
                 return Ok(format!("{}G", plan.disk_gib));
             }
             if try_number < RESIZES {
-                let text = format!("resize {try_number} of {RESIZES} had no effect ({why}): once more in 5 s");
+                let text = format!(
+                    "resize {try_number} of {RESIZES} had no effect ({why}): once more in 5 s"
+                );
                 self.notice(step, text).await;
                 self.unless_cancelled(async {
                     tokio::time::sleep(BETWEEN_RESIZES).await;
@@ -124,7 +143,8 @@ impl Run<'_> {
                 .await?;
             }
         }
-        let found = size(&self.config(guest)?).map_or("unknown".to_owned(), |bytes| format!("{:.1}G", gib(bytes)));
+        let found = size(&self.config(guest)?)
+            .map_or("unknown".to_owned(), |bytes| format!("{:.1}G", gib(bytes)));
         Err(Problem::Refused(format!(
             "scsi0 of VM {} is {found} and not {}G after {RESIZES} tries of qm resize: {why}",
             guest.vmid, plan.disk_gib
@@ -135,9 +155,11 @@ impl Run<'_> {
     pub(super) async fn migrate(&self, guest: Guest, target: &NodeName) -> Result<Guest, Failure> {
         self.step(Step::MigratingVm, format!("migrating VM {} to {target}", guest.vmid), async {
             let line = commands::migrate(guest.vmid, target);
-            self.relaying(Step::MigratingVm, |_| true, async |lines| {
-                self.cx.qm.run(&guest.node, line, Some(&lines)).await
-            })
+            self.relaying(
+                Step::MigratingVm,
+                |_| true,
+                async |lines| self.cx.qm.run(&guest.node, line, Some(&lines)).await,
+            )
             .await?;
             let guest = Guest { node: target.clone(), ..guest };
             self.config(&guest)?;
@@ -154,20 +176,28 @@ impl Run<'_> {
         self.step(step, "waiting for cloud-init", async {
             let settings = &self.cx.settings;
             let image = &plan.image;
-            let script = script::find(settings.script_directory.as_deref(), &image.os, &image.version)?;
+            let script =
+                script::find(settings.script_directory.as_deref(), &image.os, &image.version)?;
             self.wait_for_cloud_init(login).await?;
-            self.say(step, format!("running the init script of {} {}", image.os, image.version)).await;
+            self.say(step, format!("running the init script of {} {}", image.os, image.version))
+                .await;
             let input = script::input(&script, settings);
-            let run = self.relaying(step, |_| true, async |lines| {
-                let run = login.link.run("sudo -n bash -s", Some(input), &lines);
-                tokio::time::timeout(SCRIPT, run).await
-            });
+            let run = self.relaying(
+                step,
+                |_| true,
+                async |lines| {
+                    let run = login.link.run("sudo -n bash -s", Some(input), &lines);
+                    tokio::time::timeout(SCRIPT, run).await
+                },
+            );
             match run.await {
                 Ok(Ok(0)) => Ok(((), "the init script has ended well".to_owned())),
-                Ok(Ok(code)) => Err(Problem::Refused(format!("the init script failed with exit code {code}"))),
-                Ok(Err(error)) => {
-                    Err(Problem::Refused(format!("the connection was lost while the init script ran: {error}")))
+                Ok(Ok(code)) => {
+                    Err(Problem::Refused(format!("the init script failed with exit code {code}")))
                 }
+                Ok(Err(error)) => Err(Problem::Refused(format!(
+                    "the connection was lost while the init script ran: {error}"
+                ))),
                 Err(_) => Err(Problem::Refused(format!(
                     "the init script has not ended within {} minutes",
                     SCRIPT.as_secs() / 60
@@ -187,21 +217,32 @@ impl Run<'_> {
         match run.await {
             Ok(Ok(0)) => Ok(()),
             Ok(Ok(2)) => {
-                self.notice(step, "cloud-init has ended with warnings: see 'cloud-init status --long' in the VM").await;
+                self.notice(
+                    step,
+                    "cloud-init has ended with warnings: see 'cloud-init status --long' in the VM",
+                )
+                .await;
                 Ok(())
             }
             Ok(Ok(127)) => {
-                self.notice(step, "the image has no cloud-init status command: going on without it").await;
+                self.notice(
+                    step,
+                    "the image has no cloud-init status command: going on without it",
+                )
+                .await;
                 Ok(())
             }
             Ok(Ok(code)) => {
                 let long = login.link.read("cloud-init status --long").await;
-                let long = long.map(|(_, text)| text.trim().replace('\n', "; ")).unwrap_or_default();
-                Err(Problem::Refused(format!("cloud-init failed in the VM (exit code {code}): {long}")))
+                let long =
+                    long.map(|(_, text)| text.trim().replace('\n', "; ")).unwrap_or_default();
+                Err(Problem::Refused(format!(
+                    "cloud-init failed in the VM (exit code {code}): {long}"
+                )))
             }
-            Ok(Err(error)) => {
-                Err(Problem::Refused(format!("the connection was lost while cloud-init was waited for: {error}")))
-            }
+            Ok(Err(error)) => Err(Problem::Refused(format!(
+                "the connection was lost while cloud-init was waited for: {error}"
+            ))),
             Err(_) => Err(Problem::Refused(format!(
                 "cloud-init has not ended within {} minutes",
                 CLOUD_INIT.as_secs() / 60
@@ -210,7 +251,12 @@ impl Run<'_> {
     }
 
     /// The four events that end a success.
-    pub(super) async fn finalize(&self, plan: &Plan, guest: &Guest, started: Instant) -> Result<(), Failure> {
+    pub(super) async fn finalize(
+        &self,
+        plan: &Plan,
+        guest: &Guest,
+        started: Instant,
+    ) -> Result<(), Failure> {
         let report = async |kind| self.job.report(Step::Finalizing, kind).await;
         let seconds = started.elapsed().as_secs_f64();
         report(Kind::Done(format!("VM installation completed in {seconds:.2}s"))).await;

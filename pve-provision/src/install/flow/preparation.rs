@@ -31,10 +31,13 @@ use crate::step::Step;
 /// A download that takes longer than this makes the answer to the address probe stale.
 const LONG: Duration = Duration::from_secs(30);
 
+/// The publisher's answer, and what was to be told meanwhile.
+type Head = (Result<Option<Remote>, pve_images::Error>, Vec<Update>);
+
 /// What was begun before its step.
 pub(super) struct Begun {
     pub(super) storages: Ahead<Result<Output, CommandError>>,
-    pub(super) head: Ahead<(Result<Option<Remote>, pve_images::Error>, Vec<Update>)>,
+    pub(super) head: Ahead<Head>,
 }
 
 /// A VMID and the address that follows from it.
@@ -61,7 +64,8 @@ impl Run<'_> {
     pub(super) fn begin_ahead(&self, plan: &Plan) -> Begun {
         let qm = self.cx.qm.clone();
         let main_node = self.cx.settings.main_node.clone();
-        let storages = Ahead::start(async move { qm.run(&main_node, commands::pvesm_status(), None).await });
+        let storages =
+            Ahead::start(async move { qm.run(&main_node, commands::pvesm_status(), None).await });
         let (cache, image) = (self.cx.cache.clone(), plan.image.clone());
         let head = Ahead::start(async move {
             let mut updates = Vec::new();
@@ -95,12 +99,12 @@ impl Run<'_> {
         let place = Place { lease, address };
         self.step(Step::ValidatingCpuAndRam, "checking cpu and ram against the limits", async {
             self.plan_notices(plan, Step::ValidatingCpuAndRam).await;
-            Ok(((), format!("{} cores, {} MiB of memory", plan.cpu, plan.ram_mib)))
+            Ok(((), format!("cpu {}, ram {} MiB", plan.cpu, plan.ram_mib)))
         })
         .await?;
         self.step(Step::ValidatingDiskSize, "checking the disk size against the limits", async {
             self.plan_notices(plan, Step::ValidatingDiskSize).await;
-            Ok(((), format!("disk of {}G", plan.disk_gib)))
+            Ok(((), format!("disk {}G", plan.disk_gib)))
         })
         .await?;
         self.step(Step::SettingDefaultConfigValues, "filling in what was left out", async {
@@ -108,16 +112,21 @@ impl Run<'_> {
             Ok(((), format!("name {}, user {}", plan.final_name(place.vmid()), plan.user)))
         })
         .await?;
-        self.step(Step::CheckingStoragePool, format!("checking storage {}", self.cx.settings.storage), async {
-            let kind = self.check_storage(plan, &storages.result().await??.stdout)?;
-            Ok(((), format!("storage {} is active ({kind})", self.cx.settings.storage)))
-        })
+        self.step(
+            Step::CheckingStoragePool,
+            format!("checking storage {}", self.cx.settings.storage),
+            async {
+                let kind = self.check_storage(plan, &storages.result().await??.stdout)?;
+                Ok(((), format!("storage {} is active ({kind})", self.cx.settings.storage)))
+            },
+        )
         .await?;
         Ok(place)
     }
 
     fn check_quorum(&self) -> Result<(), Problem> {
-        let members = self.cx.directory.members().map_err(Problem::file("read the cluster's nodes"))?;
+        let members =
+            self.cx.directory.members().map_err(Problem::file("read the cluster's nodes"))?;
         if members.quorate {
             return Ok(());
         }
@@ -128,11 +137,19 @@ impl Run<'_> {
     }
 
     /// The requested VMID, or the lowest free one that is not in `beside`.
-    pub(super) async fn take_vmid(&self, plan: &Plan, beside: &BTreeSet<u32>) -> Result<Lease, Problem> {
+    pub(super) async fn take_vmid(
+        &self,
+        plan: &Plan,
+        beside: &BTreeSet<u32>,
+    ) -> Result<Lease, Problem> {
         let Some(vmid) = plan.id else {
             return self.cx.allocator.lowest(&self.cx.settings, &self.cx.directory, beside).await;
         };
-        let taken = || Problem::Refused(format!("VMID {vmid} is being made by another job: wait for it, or take another id"));
+        let taken = || {
+            Problem::Refused(format!(
+                "VMID {vmid} is being made by another job: wait for it, or take another id"
+            ))
+        };
         self.cx.allocator.take(vmid).ok_or_else(taken)
     }
 
@@ -154,7 +171,7 @@ impl Run<'_> {
     pub(super) async fn prepare_image(
         &self,
         plan: &Plan,
-        head: Ahead<(Result<Option<Remote>, pve_images::Error>, Vec<Update>)>,
+        head: Ahead<Head>,
     ) -> Result<ReadyImage, Failure> {
         let image = &plan.image;
         let title = format!("{} {}", image.os, image.version);
@@ -180,8 +197,11 @@ impl Run<'_> {
     /// Stops before anything is made when the VM's CPU type will not run the image.
     async fn check_image_level(&self, plan: &Plan) -> Result<(), Problem> {
         let Some(needed) = plan.image.cpu.as_deref() else { return Ok(()) };
-        let least = CpuLevel::from_name(needed)
-            .ok_or_else(|| Problem::Refused(format!("the catalogue asks for the CPU type {needed:?}, which is unknown")))?;
+        let least = CpuLevel::from_name(needed).ok_or_else(|| {
+            Problem::Refused(format!(
+                "the catalogue asks for the CPU type {needed:?}, which is unknown"
+            ))
+        })?;
         let (level, why) = self.cx.baseline.survey().await.baseline();
         if level >= least {
             return Ok(());
@@ -222,7 +242,11 @@ impl Run<'_> {
     }
 
     /// Reports what the cache says while it works.
-    async fn with_updates<T>(&self, step: Step, work: impl AsyncFnOnce(mpsc::Sender<Update>) -> T) -> T {
+    async fn with_updates<T>(
+        &self,
+        step: Step,
+        work: impl AsyncFnOnce(mpsc::Sender<Update>) -> T,
+    ) -> T {
         let (sender, mut receiver) = mpsc::channel(64);
         let report = async {
             while let Some(update) = receiver.recv().await {
@@ -245,11 +269,20 @@ impl Run<'_> {
     pub(super) async fn prepare_ssh(&self) -> Result<NodeKey, Failure> {
         self.step(Step::CheckingSshKey, "looking for the node's SSH key", async {
             let _one_at_a_time = self.cx.key_lock.lock().await;
-            let key = ssh_key::find_or_make(&self.cx.exec, &self.cx.settings.home).await.map_err(|problem| {
-                Problem::Refused(format!("the node has no SSH key that can be used: {}", chain(&problem)))
-            })?;
+            let key = ssh_key::find_or_make(&self.cx.exec, &self.cx.settings.home).await.map_err(
+                |problem| {
+                    Problem::Refused(format!(
+                        "the node has no SSH key that can be used: {}",
+                        chain(&problem)
+                    ))
+                },
+            )?;
             if key.is_new {
-                self.notice(Step::CheckingSshKey, format!("there was none: {} was made", key.identity.display())).await;
+                self.notice(
+                    Step::CheckingSshKey,
+                    format!("there was none: {} was made", key.identity.display()),
+                )
+                .await;
             }
             let done = key.identity.display().to_string();
             Ok((key, done))

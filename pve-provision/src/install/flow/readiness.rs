@@ -28,10 +28,22 @@ impl Run<'_> {
     }
 
     /// `qm start`, then the first login.
-    pub(super) async fn start_and_wait(&self, guest: &Guest, host: &Host) -> Result<Login, Failure> {
+    pub(super) async fn start_and_wait(
+        &self,
+        guest: &Guest,
+        host: &Host,
+    ) -> Result<Login, Failure> {
         let step = Step::WaitingForReady;
         self.step(step, format!("starting VM {} on {}", guest.vmid, guest.node), async {
-            self.cx.qm.run(&guest.node, commands::start(guest.vmid), None).await?;
+            // Why QEMU does not start stands in its output, not in the last line of qm.
+            self.relaying(
+                step,
+                |_| true,
+                async |lines| {
+                    self.cx.qm.run(&guest.node, commands::start(guest.vmid), Some(&lines)).await
+                },
+            )
+            .await?;
             self.say(step, format!("waiting for a login as {}@{}", host.user, host.address)).await;
             let login = self.wait_for_login(step, guest, host, None).await?;
             Ok((login, format!("logged in as {}@{}", host.user, host.address)))
@@ -40,20 +52,29 @@ impl Run<'_> {
     }
 
     /// `qm reboot`, then a login on a new boot: the old one may answer for a while.
-    pub(super) async fn reboot_and_wait(&self, guest: &Guest, host: &Host, login: Login) -> Result<(), Failure> {
+    pub(super) async fn reboot_and_wait(
+        &self,
+        guest: &Guest,
+        host: &Host,
+        login: Login,
+    ) -> Result<(), Failure> {
         let step = Step::RebootingVm;
         self.step(step, format!("rebooting VM {}", guest.vmid), async {
             let Login { link, boot_id } = login;
             drop(link);
             self.cx.qm.run(&guest.node, commands::reboot(guest.vmid), None).await?;
-            self.say(step, format!("waiting for a login as {}@{} on the new boot", host.user, host.address)).await;
+            self.say(
+                step,
+                format!("waiting for a login as {}@{} on the new boot", host.user, host.address),
+            )
+            .await;
             self.wait_for_login(step, guest, host, Some(&boot_id)).await?;
             Ok(((), "logged in on the new boot".to_owned()))
         })
         .await
     }
 
-    async fn wait_for_login(
+    pub(crate) async fn wait_for_login(
         &self,
         step: Step,
         guest: &Guest,
@@ -66,7 +87,7 @@ impl Run<'_> {
                 let state = changes.borrow_and_update().clone();
                 // The end of the step says that.
                 if state != State::LoggedIn {
-                    self.say_once(step, &state.to_string()).await;
+                    self.say(step, state.to_string()).await;
                 }
             }
         };
@@ -79,8 +100,8 @@ impl Run<'_> {
         match login {
             Ok(login) => Ok(login),
             Err(why) => {
-                let status = self.cx.qm.status(&guest.node, guest.vmid).await;
-                Err(Problem::NotReady(format!("{why}; the VM's status is: {status}")))
+                let word = self.cx.qm.status(&guest.node, guest.vmid).await;
+                Err(Problem::NotReady(format!("{why}; the VM's status is: {word}")))
             }
         }
     }

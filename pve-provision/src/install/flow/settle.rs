@@ -38,12 +38,19 @@ pub(crate) async fn settle(cx: &Inner, job: &Job, failure: &Failure) {
 async fn keep(cx: &Inner, job: &Job, step: Step, why: String, vmid: Vmid, claimed: NodeName) {
     match clean_up::find(&cx.directory, vmid, &job.id().to_string()) {
         Ok(Some(node)) => {
-            let text = format!("{why}; VM {vmid} stays on {node}: 'qm terminal {vmid}' there shows its console");
+            let text = format!(
+                "{why}; VM {vmid} stays on {node}: 'qm terminal {vmid}' there shows its console"
+            );
             fail(job, step, text, Left::Vm { vmid, node }).await;
         }
-        Ok(None) => fail(job, step, format!("{why}; VM {vmid} is gone from the cluster"), Left::Nothing).await,
+        Ok(None) => {
+            fail(job, step, format!("{why}; VM {vmid} is gone from the cluster"), Left::Nothing)
+                .await;
+        }
         Err(error) => {
-            let text = format!("{why}; VM {vmid} was on {claimed}, and where it is now is not known: {error}");
+            let text = format!(
+                "{why}; VM {vmid} was on {claimed}, and where it is now is not known: {error}"
+            );
             fail(job, step, text, Left::Unknown).await;
         }
     }
@@ -56,9 +63,12 @@ async fn destroy(cx: &Inner, job: &Job, step: Step, why: String, vmid: Vmid) {
         job.report(step, Kind::Notice(text)).await;
     }
     match clean_up::destroy(&cx.qm, &cx.directory, vmid, &id).await {
-        CleanUp::NothingThere => fail(job, step, format!("{why}; nothing is left of it"), Left::Nothing).await,
+        CleanUp::NothingThere => {
+            fail(job, step, format!("{why}; nothing is left of it"), Left::Nothing).await;
+        }
         CleanUp::Destroyed { vmid, node } => {
-            fail(job, step, format!("{why}; VM {vmid} was removed from {node}"), Left::Nothing).await;
+            fail(job, step, format!("{why}; VM {vmid} was removed from {node}"), Left::Nothing)
+                .await;
         }
         CleanUp::Failed { vmid, node, why: failed } => {
             let left = || Left::Vm { vmid, node: node.clone() };

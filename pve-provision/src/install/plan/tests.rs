@@ -53,27 +53,84 @@ fn refusal(fields: &str) -> String {
 fn what_cannot_work_is_refused_with_what_would_be_right() {
     let long = format!(r#","name":"{}""#, "a".repeat(64));
     let refusals = [
-        r#","id":5"#, r#","id":99"#, r#","id":255"#, r#","id":300"#, r#","id":-1"#,
-        r#","name":"web 1""#, r#","name":"a\"b""#, r#","name":"a;b""#, r#","name":"wéb""#, r#","name":"-web""#,
-        r#","name":"web_1""#, r#","name":"web-""#, &long,
-        r#","user":"a;b""#, r#","user":"-oProxyCommand=x""#, r#","user":"yes""#, r#","user":"Deploy""#,
+        r#","id":5"#,
+        r#","id":99"#,
+        r#","id":255"#,
+        r#","id":300"#,
+        r#","id":-1"#,
+        r#","id":"abc""#,
+        r#","id":[1]"#,
+        r#","name":"web 1""#,
+        r#","name":"a\"b""#,
+        r#","name":"a;b""#,
+        r#","name":"wéb""#,
+        r#","name":"-web""#,
+        r#","name":"web_1""#,
+        r#","name":"web-""#,
+        &long,
+        r#","user":"a;b""#,
+        r#","user":"-oProxyCommand=x""#,
+        r#","user":"yes""#,
+        r#","user":"Deploy""#,
         r#","user":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa""#,
-        r#","disk":"abc""#, r#","disk":"1T""#, r#","disk":"16.5G""#, r#","disk":"32g""#, r#","disk":" 32G""#,
-        r#","disk":"9999999999999G""#, r#","disk":"131073""#,
-        r#","node":"pve9""#, r#","node":"pve3""#, r#","node":"pve1.example.org""#,
-        r#","passwd":"a\nb""#, r#","pubkey":"garbage""#,
+        r#","disk":"abc""#,
+        r#","disk":"1T""#,
+        r#","disk":"16.5G""#,
+        r#","disk":"32g""#,
+        r#","disk":" 32G""#,
+        r#","disk":"9999999999999G""#,
+        r#","disk":"131073""#,
+        r#","node":"pve9""#,
+        r#","node":"pve3""#,
+        r#","node":"pve1.example.org""#,
+        r#","passwd":"a\nb""#,
+        r#","pubkey":"garbage""#,
     ]
     .map(refusal);
-    insta::assert_snapshot!(refusals.join("\n"), @r"
-    ");
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    id 5 is not between 100 and 254, the last host of the VMs' network
+    id 99 is not between 100 and 254, the last host of the VMs' network
+    id 255 is not between 100 and 254, the last host of the VMs' network
+    id 300 is not between 100 and 254, the last host of the VMs' network
+    id -1 is not between 100 and 254, the last host of the VMs' network
+    id "abc" is not between 100 and 254, the last host of the VMs' network
+    id [1] is not between 100 and 254, the last host of the VMs' network
+    name "web 1" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "web-1"
+    name "a\"b" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "a-b"
+    name "a;b" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "a-b"
+    name "wéb" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "w-b"
+    name "-web" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "web"
+    name "web_1" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "web-1"
+    name "web-" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "web"
+    name "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+    user "a;b" is not a user name ([a-z_][a-z0-9_-]*, at most 32 characters)
+    user "-oProxyCommand=x" is not a user name ([a-z_][a-z0-9_-]*, at most 32 characters)
+    user "yes" is not a text in cloud-init's YAML: take another
+    user "Deploy" is not a user name ([a-z_][a-z0-9_-]*, at most 32 characters)
+    user "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" is not a user name ([a-z_][a-z0-9_-]*, at most 32 characters)
+    disk "abc" is not a size in GiB such as "32G"
+    disk "1T" is not a size in GiB such as "32G"
+    disk "16.5G" is not a size in GiB such as "32G"
+    disk "32g" is not a size in GiB such as "32G"
+    disk " 32G" is not a size in GiB such as "32G"
+    disk "9999999999999G" is larger than 131072G
+    disk "131073" is larger than 131072G
+    node "pve9" is not a node of this cluster (pve1, pve2, pve3)
+    node "pve3" is offline
+    node "pve1.example.org" is not a node of this cluster (pve1, pve2, pve3)
+    passwd holds a control character or line break, which no login prompt takes
+    pubkey line 1 is not a public key
+    "#);
 }
 
 #[test]
 fn an_image_outside_the_catalogue_is_refused() {
     let refusals = [r#"{"os":"arch","version":"1"}"#, r#"{"os":"debian","version":"6"}"#]
         .map(|body| planned_with(Limits::default(), body).unwrap_err().to_string());
-    insta::assert_snapshot!(refusals.join("\n"), @r"
-    ");
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    os "arch" is not one of debian, rockylinux, ubuntu
+    version "6" of debian is not one of 11, 12, 13
+    "#);
 }
 
 #[test]
@@ -81,7 +138,7 @@ fn the_gateway_is_never_given_to_a_vm() {
     let settings = Settings { gateway: "192.168.0.200".parse().unwrap(), ..settings() };
     let request = Request::parse(br#"{"os":"debian","version":"12","id":200}"#).unwrap();
     let refused = plan(request, &settings, &Catalogue::builtin(), &members()).unwrap_err();
-    insta::assert_snapshot!(refused, @"");
+    insta::assert_snapshot!(refused, @"id 200 would be given the address of the gateway, 192.168.0.200");
 }
 
 #[test]
@@ -103,22 +160,58 @@ fn suggested_names_are_good_names() {
 
 #[test]
 fn numbers_are_clamped_with_a_notice() {
-    let limits = Limits { cpu: Some(16), ram_mib: Some(32768), disk_gib: Some(64), balloon_min_mib: 0 };
+    let limits =
+        Limits { cpu: Some(16), ram_mib: Some(32768), disk_gib: Some(64), balloon_min_mib: 0 };
     let clamped = |fields: &str| {
         let body = format!(r#"{{"os":"debian","version":"12","passwd":"x"{fields}}}"#);
         let plan = planned_with(limits.clone(), &body).unwrap();
-        let notices: Vec<_> = plan.notices.iter().map(|(step, text)| format!("{}: {text}", step.name())).collect();
+        let notices: Vec<_> =
+            plan.notices.iter().map(|(step, text)| format!("{}: {text}", step.name())).collect();
         format!("{fields} = {} {} {} {}", plan.cpu, plan.ram_mib, plan.disk_gib, notices.join("; "))
     };
     let rows = [
-        "", r#","cpu":-1"#, r#","cpu":0"#, r#","cpu":16"#, r#","cpu":999"#, r#","cpu":1e30"#, r#","ram":-1"#,
-        r#","ram":511"#, r#","ram":512"#, r#","ram":1e30"#, r#","disk":"-5G""#, r#","disk":"5""#,
-        r#","disk":"15G""#, r#","disk":"16""#, r#","disk":"40""#, r#","disk":"64G""#, r#","disk":"65G""#,
-        r#","disk":"99999999999999999999G""#, r#","ip":"1.2.3.4","colour":"red""#,
+        "",
+        r#","cpu":-1"#,
+        r#","cpu":0"#,
+        r#","cpu":16"#,
+        r#","cpu":999"#,
+        r#","cpu":1e30"#,
+        r#","ram":-1"#,
+        r#","ram":511"#,
+        r#","ram":512"#,
+        r#","ram":1e30"#,
+        r#","disk":"-5G""#,
+        r#","disk":"5""#,
+        r#","disk":"15G""#,
+        r#","disk":"16""#,
+        r#","disk":"40""#,
+        r#","disk":"64G""#,
+        r#","disk":"65G""#,
+        r#","disk":"99999999999999999999G""#,
+        r#","ip":"1.2.3.4","colour":"red""#,
     ]
     .map(clamped);
-    insta::assert_snapshot!(rows.join("\n"), @r"
-    ");
+    insta::assert_snapshot!(rows.join("\n"), @r#"
+     = 1 512 16 
+    ,"cpu":-1 = 1 512 16 preparation > validating CPU and RAM: cpu -1 → 1 (the minimum)
+    ,"cpu":0 = 1 512 16 preparation > validating CPU and RAM: cpu 0 → 1 (the minimum)
+    ,"cpu":16 = 16 512 16 
+    ,"cpu":999 = 16 512 16 preparation > validating CPU and RAM: cpu 999 → 16 (VM_MAX_CPU)
+    ,"cpu":1e30 = 16 512 16 preparation > validating CPU and RAM: cpu 9223372036854775807 → 16 (VM_MAX_CPU)
+    ,"ram":-1 = 1 512 16 preparation > validating CPU and RAM: ram -1 → 512 (the minimum)
+    ,"ram":511 = 1 512 16 preparation > validating CPU and RAM: ram 511 → 512 (the minimum)
+    ,"ram":512 = 1 512 16 
+    ,"ram":1e30 = 1 32768 16 preparation > validating CPU and RAM: ram 9223372036854775807 → 32768 (VM_MAX_RAM)
+    ,"disk":"-5G" = 1 512 16 preparation > validating disk size: disk -5 → 16 (the minimum)
+    ,"disk":"5" = 1 512 16 preparation > validating disk size: disk 5 → 16 (the minimum)
+    ,"disk":"15G" = 1 512 16 preparation > validating disk size: disk 15 → 16 (the minimum)
+    ,"disk":"16" = 1 512 16 
+    ,"disk":"40" = 1 512 40 
+    ,"disk":"64G" = 1 512 64 
+    ,"disk":"65G" = 1 512 64 preparation > validating disk size: disk 65 → 64 (VM_MAX_DISK)
+    ,"disk":"99999999999999999999G" = 1 512 64 preparation > validating disk size: disk 9223372036854775807 → 64 (VM_MAX_DISK)
+    ,"ip":"1.2.3.4","colour":"red" = 1 512 16 preparation > setting default config values: without effect: ip, colour
+    "#);
 }
 
 #[test]

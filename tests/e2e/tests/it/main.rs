@@ -1,0 +1,6 @@
+//! What crosses crates: the server against the simulated cluster.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+
+mod documents;
+mod specification;
