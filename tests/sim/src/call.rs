@@ -18,6 +18,7 @@ pub mod create;
 pub mod destroy;
 pub mod drive;
 pub mod import;
+mod keys;
 pub mod list;
 pub mod migrate;
 pub mod power;
