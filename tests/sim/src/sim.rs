@@ -19,6 +19,7 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::guest::Behaviour;
 use crate::guest::Guests;
@@ -64,6 +65,8 @@ struct State {
     hypervisor: Option<Hypervisor>,
     behaviour: Mutex<Behaviour>,
     behaviours: Mutex<HashMap<u32, Behaviour>>,
+    /// Lets commands go that would never end.
+    ended: CancellationToken,
 }
 
 impl State {
@@ -110,6 +113,7 @@ pub struct Sim {
 impl Drop for Sim {
     fn drop(&mut self) {
         self.server.abort();
+        self.state().ended.cancel();
     }
 }
 
@@ -357,6 +361,7 @@ fn state(
         hypervisor: None,
         behaviour: Mutex::new(config.behaviour.clone()),
         behaviours: Mutex::default(),
+        ended: CancellationToken::new(),
         world: Mutex::new(world),
     })
 }

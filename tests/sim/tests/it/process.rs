@@ -106,6 +106,7 @@ async fn two_commands_on_one_vm_wait_for_each_other_and_give_up() {
     sim.faults().add(Fault::once("--cores 4", FaultAnswer::DoneThenHang));
     let hanging = tokio::process::Command::new(sim.bin_directory().join("qm"))
         .args(["set", "100", "--cores", "4"])
+        .stdout(std::process::Stdio::null())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
@@ -122,7 +123,15 @@ async fn two_commands_on_one_vm_wait_for_each_other_and_give_up() {
         "4 \"\" \"trying to acquire lock...\\ncan't lock file \
          '/var/lock/qemu-server/lock-100.conf' - got timeout\\n\""
     );
+    assert!(!sim.commands().iter().any(|one| one.abandoned));
     drop(hanging);
+    tokio::time::timeout(Duration::from_secs(10), async {
+        while !sim.commands().iter().any(|one| one.abandoned && one.line().ends_with('4')) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
