@@ -14,6 +14,7 @@ use crate::schema;
 use crate::schema::Parameters;
 use crate::world::World;
 
+mod cpu;
 pub mod create;
 pub mod destroy;
 pub mod drive;
