@@ -101,7 +101,15 @@ fn wrong_parameters(call: Call, source: Refusal) -> Error {
         Some(("vmid", text)) if text.ends_with("already exists") => {
             Error::AlreadyExists { call, source }
         }
-        Some(("upid", "no such task")) => Error::NotFound { call, source },
+        Some(("upid", "no such task") | ("storage", "No such storage.")) => {
+            Error::NotFound { call, source }
+        }
+        Some((_, text)) if root_only(text) => Error::NotPermitted {
+            call,
+            path: None,
+            privileges: Vec::new(),
+            source,
+        },
         None if source.status == 404 || source.message.starts_with("No such ") => {
             Error::NotFound { call, source }
         }
@@ -124,6 +132,9 @@ fn failed(call: Call, source: Refusal) -> Error {
     if let Some(by) = lock(said) {
         return Error::Locked { call, by, source };
     }
+    if root_only(said) {
+        return Error::NotPermitted { call, path: None, privileges: Vec::new(), source };
+    }
     if exists(said) {
         return Error::AlreadyExists { call, source };
     }
@@ -131,6 +142,11 @@ fn failed(call: Call, source: Refusal) -> Error {
         return Error::NotFound { call, source };
     }
     Error::Refused { call, source }
+}
+
+/// Whether only `root@pam` with a password may do it: not even its API token.
+fn root_only(said: &str) -> bool {
+    ["only root can ", "Only root can ", "Only root may "].iter().any(|start| said.starts_with(start))
 }
 
 /// The lock that the sentence complains about: `Some(None)` is a lock without a name.

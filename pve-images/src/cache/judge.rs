@@ -34,6 +34,9 @@ impl Cache {
         let doubt = match self.look(place, image).await? {
             Look::Absent => return Ok(None),
             Look::Agreed => return Ok(Some(place.whole())),
+            Look::Doubtful(doubt) if self.inner.memory.is_unfit(&image.url, &doubt) => {
+                return Ok(None);
+            }
             Look::Doubtful(doubt) => Arc::new(doubt),
         };
         let list = self.list_of(image);
@@ -73,6 +76,7 @@ impl Cache {
                 adopt(place, image, &doubt, sum, verified).await.map(Some)
             }
             Err(reason) => {
+                self.inner.memory.remember_unfit(&image.url, &doubt);
                 on_update(Update::Notice(format!(
                     "{} was there already but is not used: {reason}; it is downloaded anew",
                     place.name
