@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 
 use http::Method;
 use thiserror::Error;
@@ -72,6 +73,24 @@ impl fmt::Display for Refusal {
 }
 
 impl StdError for Refusal {}
+
+/// The error of this type in the chain of causes.
+pub(crate) fn find<'a, T: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // `source` of an I/O error skips the error that it was made of.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &(dyn StdError + 'static)),
+            None => error.source(),
+        };
+    }
+    None
+}
 
 /// What lies behind an error that is not the server's own word.
 pub type Cause = Box<dyn StdError + Send + Sync>;
@@ -227,13 +246,13 @@ pub enum Error {
         /// What was found there.
         problem: String,
     },
-    /// A file to be sent could not be read.
+    /// A file to be sent could not be read to its end. The server discards what it got of it.
     #[error("{call}: cannot read what is to be sent")]
     Source {
         /// What was asked.
         call: Call,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -288,7 +307,7 @@ impl Error {
     /// Whether it is certain that the request changed nothing.
     pub fn had_no_effect(&self) -> bool {
         match self {
-            Self::UnknownOutcome { .. } | Self::Source { .. } => false,
+            Self::UnknownOutcome { .. } => false,
             Self::Decode { call, .. } => call.is_read(),
             _ => true,
         }

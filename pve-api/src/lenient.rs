@@ -33,7 +33,8 @@ pub(crate) trait FromScalar: Sized {
     }
 
     fn from_signed(value: i64) -> Option<Self> {
-        u64::try_from(value).map_or_else(|_| Self::from_text(&value.to_string()), Self::from_unsigned)
+        u64::try_from(value)
+            .map_or_else(|_| Self::from_text(&value.to_string()), Self::from_unsigned)
     }
 
     fn from_float(value: f64) -> Option<Self> {
@@ -280,7 +281,10 @@ mod tests {
         for no in [json!(0), json!("0"), json!(false), json!(""), json!("off"), json!("no")] {
             assert_eq!(read::<bool>(no.clone()), Ok(false), "{no}");
         }
-        assert_eq!(read::<bool>(json!("maybe")), Err("invalid value: string \"maybe\", expected a boolean".into()));
+        assert_eq!(
+            read::<bool>(json!("maybe")),
+            Err("invalid value: string \"maybe\", expected a boolean".into())
+        );
         assert_eq!(read::<String>(json!(123)), Ok("123".to_owned()));
     }
 }

@@ -44,9 +44,15 @@ impl<T: DeserializeOwned> List<T> {
         }
         let items: Vec<Value> = match serde_json::from_slice(body) {
             Ok(Whole { data: Value::Array(items) }) => items,
-            Ok(_) => return Err(decode::<Vec<Value>>(call, body).err().unwrap_or_else(|| {
-                Error::Decode { call: call.clone(), path: "data".to_owned(), problem: "no list".to_owned() }
-            })),
+            Ok(_) => {
+                return Err(decode::<Vec<Value>>(call, body).err().unwrap_or_else(|| {
+                    Error::Decode {
+                        call: call.clone(),
+                        path: "data".to_owned(),
+                        problem: "no list".to_owned(),
+                    }
+                }));
+            }
             Err(error) => return Err(not_json(call, &error)),
         };
         Ok(Self::from_items(call, items))

@@ -256,7 +256,8 @@ impl ApiToken {
             return Err(InvalidToken);
         }
         // The server takes everything before the last '=' as the name, and decodes percent signs.
-        let name = percent_encoding::utf8_percent_encode(id.user().user(), crate::request::RESERVED);
+        let name =
+            percent_encoding::utf8_percent_encode(id.user().user(), crate::request::RESERVED);
         let text = format!("PVEAPIToken={name}@{}!{}={secret}", id.user().realm(), id.name());
         let header = secret_header(&text).ok_or(InvalidToken)?;
         Ok(Self { id, header })
@@ -383,8 +384,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_whole_and_never_shown() {
-        let token: ApiToken =
-            "root@pam!ci=11112222-3333-4444-5555-666677778888".parse().unwrap();
+        let token: ApiToken = "root@pam!ci=11112222-3333-4444-5555-666677778888".parse().unwrap();
         assert_eq!(token.id().to_string(), "root@pam!ci");
         assert_eq!(format!("{token:?}"), "ApiToken(root@pam!ci)");
         assert!(!format!("{:?}", token.header).contains("1111"));

@@ -141,11 +141,7 @@ impl<T: Format> Property<T> {
 
 /// One pair as text; the default key stands bare where that is allowed.
 fn write_pair<T: Format>(key: &str, value: &str, bare: bool) -> String {
-    if bare && T::DEFAULT_KEY == Some(key) {
-        value.to_owned()
-    } else {
-        format!("{key}={value}")
-    }
+    if bare && T::DEFAULT_KEY == Some(key) { value.to_owned() } else { format!("{key}={value}") }
 }
 
 /// The fields of a struct as pairs; booleans as `1` and `0`.
@@ -206,12 +202,14 @@ impl<T: Format> FromStr for Property<T> {
                 (None, Some(default)) => (default, part),
                 (None, None) => return Err(InvalidProperty::new(format!("'{part}' has no key"))),
             };
-            let key = T::ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, key)| key);
+            let key =
+                T::ALIASES.iter().find(|(alias, _)| *alias == key).map_or(key, |(_, key)| key);
             let means: Pairs = match T::expand(key, value) {
                 Some(pairs) => pairs.into_iter().map(|(key, value)| (key.into(), value)).collect(),
                 None => vec![(key.to_owned(), value.to_owned())],
             };
-            if let Some((key, _)) = means.iter().find(|(key, _)| seen.iter().any(|(k, _)| k == key)) {
+            if let Some((key, _)) = means.iter().find(|(key, _)| seen.iter().any(|(k, _)| k == key))
+            {
                 return Err(InvalidProperty::new(format!("'{key}' stands twice")));
             }
             seen.extend(means.clone());
@@ -332,7 +330,10 @@ mod tests {
         ] {
             let card = read::<NetDevice>(text);
             assert_eq!(card.model, Some(NetModel::Virtio), "{text}");
-            assert_eq!(card.address.map(|address| address.to_string()).as_deref(), Some("BC:24:11:4F:C2:7E"));
+            assert_eq!(
+                card.address.map(|address| address.to_string()).as_deref(),
+                Some("BC:24:11:4F:C2:7E")
+            );
             assert_eq!(card.to_string(), text);
         }
         let mut card = read::<NetDevice>("virtio,bridge=vmbr0");

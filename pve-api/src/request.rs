@@ -204,10 +204,7 @@ mod tests {
         parameters.set("username", "root@pam");
         parameters.secret("password", &SecretString::from("päss word&".to_owned()));
         parameters.flag("onboot", Some(false));
-        assert_eq!(
-            parameters.encode(),
-            "username=root%40pam&password=p%C3%A4ss+word%26&onboot=0"
-        );
+        assert_eq!(parameters.encode(), "username=root%40pam&password=p%C3%A4ss+word%26&onboot=0");
         insta::assert_snapshot!(format!("{parameters:?}"), @r#"{"username": "root@pam", "password": "…", "onboot": "0"}"#);
     }
 }

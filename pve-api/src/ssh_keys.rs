@@ -94,9 +94,9 @@ fn problem(key: &str) -> Option<&'static str> {
         return Some("is not a public key: its middle part is damaged");
     };
     // The algorithm is named once more inside, after its length.
-    let named = blob.split_first_chunk::<4>().and_then(|(length, rest)| {
-        rest.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)
-    });
+    let named = blob
+        .split_first_chunk::<4>()
+        .and_then(|(length, rest)| rest.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?));
     if named != Some(algorithm.as_bytes()) {
         return Some("is not a public key: its middle part is of another kind");
     }

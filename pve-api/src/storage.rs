@@ -85,9 +85,9 @@ impl StorageSummary {
             (Some(formats), _) => (formats.supported.clone(), formats.default.clone()),
             (None, Some(Value::Array(pair))) => match pair.as_slice() {
                 [Value::Object(all), Value::String(default)] => {
-                    let there = all.iter().filter(|(_, value)| {
-                        lenient::value::<bool, _>(*value).unwrap_or(false)
-                    });
+                    let there = all
+                        .iter()
+                        .filter(|(_, value)| lenient::value::<bool, _>(*value).unwrap_or(false));
                     (there.map(|(name, _)| name.clone()).collect(), default.clone())
                 }
                 _ => return None,

@@ -376,8 +376,9 @@ mod tests {
 
     #[test]
     fn a_task_with_warnings_has_succeeded() {
-        let log: Vec<String> =
-            ["WARN: no efidisk configured!", "generating", "TASK WARNINGS: 1"].map(Into::into).into();
+        let log: Vec<String> = ["WARN: no efidisk configured!", "generating", "TASK WARNINGS: 1"]
+            .map(Into::into)
+            .into();
         let exit = TaskExit::new(Some("WARNINGS: 1"), &log);
         assert!(exit.is_success());
         assert_eq!(exit, TaskExit::Warnings(1, vec!["WARN: no efidisk configured!".to_owned()]));
@@ -404,9 +405,14 @@ mod tests {
     #[test]
     fn a_failure_says_whether_something_was_taken_or_locked() {
         let failure = |status: &str| TaskFailure { status: status.to_owned(), log: Vec::new() };
-        assert!(failure("unable to create VM 100 - VM 100 already exists on node 'pve1'").already_exists());
+        assert!(
+            failure("unable to create VM 100 - VM 100 already exists on node 'pve1'")
+                .already_exists()
+        );
         assert!(failure("VM is locked (backup)").locked());
-        assert!(failure("can't lock file '/var/lock/qemu-server/lock-120.conf' - got timeout").locked());
+        assert!(
+            failure("can't lock file '/var/lock/qemu-server/lock-120.conf' - got timeout").locked()
+        );
         assert!(!failure("start failed: QEMU exited with code 1").locked());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,7 @@ use crate::error::Call;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::classify;
+use crate::error::find;
 use crate::error::lost;
 use crate::request::Request;
 use crate::trust;
@@ -172,6 +174,11 @@ pub(crate) enum Credential {
     Ticket { cookie: HeaderValue, csrf: HeaderValue },
 }
 
+/// Why the source of an upload could not be read.
+#[derive(Debug, Error)]
+#[error("cannot read what is to be sent")]
+pub(crate) struct Unreadable(#[source] pub(crate) io::Error);
+
 /// A body that is not a form: the parts of an upload.
 pub(crate) struct Upload {
     pub(crate) content_type: String,
@@ -303,6 +310,10 @@ fn failed(call: &Call, error: reqwest::Error) -> Error {
     if let Some((certificate, reason)) = trust::refused(&error) {
         return Error::Untrusted { call, certificate: Box::new(certificate), reason };
     }
+    if let Some(unreadable) = find::<Unreadable>(&error) {
+        let source = io::Error::new(unreadable.0.kind(), unreadable.0.to_string());
+        return Error::Source { call, source };
+    }
     if error.is_connect() || error.is_builder() {
         return Error::NotSent { call, source: cause(error) };
     }
@@ -389,7 +400,10 @@ mod tests {
         assert_eq!(read("pve1").as_deref(), Ok("pve1:8006"));
         assert_eq!(read(" 192.0.2.11:443 ").as_deref(), Ok("192.0.2.11:443"));
         assert_eq!(read("[2001:db8::1]").as_deref(), Ok("[2001:db8::1]:8006"));
-        assert_eq!(read("https://pve.example.org:8443/#v1:0").as_deref(), Ok("pve.example.org:8443"));
+        assert_eq!(
+            read("https://pve.example.org:8443/#v1:0").as_deref(),
+            Ok("pve.example.org:8443")
+        );
         assert_eq!(read("https://pve.example.org").as_deref(), Ok("pve.example.org:8006"));
         for bad in ["", "http://pve1", "https://", "root@pve1", "pve1:port", "a b"] {
             assert!(bad.parse::<Address>().is_err(), "{bad}");

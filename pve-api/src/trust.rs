@@ -21,9 +21,9 @@ use sha2::Sha256;
 use thiserror::Error;
 
 pub use certificate::Certificate;
-pub(crate) use verifier::refused;
 use verifier::Policy;
 use verifier::Verifier;
+pub(crate) use verifier::refused;
 
 mod certificate;
 mod verifier;

@@ -1,5 +1,6 @@
 //! Uploading a file to a storage, streamed.
 
+use std::io;
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::request::Request;
 use crate::storage::Checksum;
 use crate::storage::Content;
 use crate::storage::Storage;
+use crate::transport::Unreadable;
 use crate::transport::Upload;
 
 /// A file to be uploaded.
@@ -72,7 +74,9 @@ fn boundary(file_name: &str) -> String {
 /// What stands before and after the file.
 fn frame(file: &UploadFile, boundary: &str) -> (String, String) {
     let field = |name: &str, value: &str| {
-        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+        )
     };
     let mut head = field("content", file.content.as_str());
     if let Some(checksum) = &file.checksum {
@@ -92,7 +96,7 @@ fn frame(file: &UploadFile, boundary: &str) -> (String, String) {
     (head, format!("\r\n--{boundary}--\r\n"))
 }
 
-type Chunk = std::io::Result<Bytes>;
+type Chunk = Result<Bytes, Unreadable>;
 
 fn body(
     head: String,
@@ -105,10 +109,10 @@ fn body(
     let file = stream::try_unfold((source, 0), move |(mut source, sent)| {
         let mut chunk = Vec::with_capacity(CHUNK);
         let next = async move {
-            let count = source.read_buf(&mut chunk).await?;
+            let count = source.read_buf(&mut chunk).await.map_err(Unreadable)?;
             if count == 0 && sent < length {
                 // Fewer bytes than promised would leave the server waiting.
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
+                return Err(Unreadable(io::ErrorKind::UnexpectedEof.into()));
             }
             let sent = sent + count as u64;
             Ok((count > 0).then(|| (Bytes::from(chunk), (source, sent))))

@@ -71,7 +71,14 @@ mod tests {
     fn a_hardware_address_is_six_bytes_of_a_single_card() {
         let address: MacAddr = "bc:24:11:4f:c2:7e".parse().unwrap();
         assert_eq!(address.to_string(), "BC:24:11:4F:C2:7E");
-        for bad in ["", "BC:24:11:4F:C2", "BC:24:11:4F:C2:7E:00", "01:00:5E:00:00:01", "B:24:11:4F:C2:7E", "+1:24:11:4F:C2:7E"] {
+        for bad in [
+            "",
+            "BC:24:11:4F:C2",
+            "BC:24:11:4F:C2:7E:00",
+            "01:00:5E:00:00:01",
+            "B:24:11:4F:C2:7E",
+            "+1:24:11:4F:C2:7E",
+        ] {
             assert!(bad.parse::<MacAddr>().is_err(), "{bad}");
         }
     }

@@ -132,7 +132,12 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Upid>().unwrap().to_string(), text);
         }
-        for bad in ["", "UPID:garbage", "UPID:pve1:0:0:0:a:b:c:", "UPID:pve1:00002723:0004A4AB:6B0D814E:imgcopy::admin@pve"] {
+        for bad in [
+            "",
+            "UPID:garbage",
+            "UPID:pve1:0:0:0:a:b:c:",
+            "UPID:pve1:00002723:0004A4AB:6B0D814E:imgcopy::admin@pve",
+        ] {
             assert!(bad.parse::<Upid>().is_err(), "{bad}");
         }
     }

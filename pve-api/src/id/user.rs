@@ -81,7 +81,8 @@ impl FromStr for TokenId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let wrong = || InvalidId { text: text.to_owned(), wanted: "an API token (user@realm!name)" };
+        let wrong =
+            || InvalidId { text: text.to_owned(), wanted: "an API token (user@realm!name)" };
         let (user, name) = text.rsplit_once('!').ok_or_else(wrong)?;
         // A token's name follows the same grammar as a realm's.
         let name: Realm = name.parse().or_else(|_| Err(wrong()))?;

@@ -268,9 +268,8 @@ config! {
 impl QemuConfig {
     /// All drives with their keys, such as `scsi0`, in the order of buses and numbers.
     pub fn drives(&self) -> impl Iterator<Item = (String, &Property<Drive>)> {
-        let bus = |name: &'static str| {
-            move |(index, drive): (u8, _)| (format!("{name}{index}"), drive)
-        };
+        let bus =
+            |name: &'static str| move |(index, drive): (u8, _)| (format!("{name}{index}"), drive);
         let ide = self.ide.iter().map(bus("ide"));
         let sata = self.sata.iter().map(bus("sata"));
         let scsi = self.scsi.iter().map(bus("scsi"));
