@@ -145,7 +145,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The session has ended and cannot be renewed: somebody has to log in again. The request was
     /// not carried out.
@@ -164,7 +164,7 @@ pub enum Error {
         /// The privileges of which one would do, such as `VM.Allocate`, if the server says.
         privileges: Vec<String>,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// What was to be made is there already: take another name or number.
     #[error("{call}: already exists")]
@@ -172,7 +172,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// What was asked for is not there.
     #[error("{call}: not found")]
@@ -180,7 +180,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// Something else holds a lock: a backup, a migration, or just another command. The request
     /// was not carried out and may succeed later.
@@ -191,7 +191,7 @@ pub enum Error {
         /// The lock's name, such as `backup`, if the server says.
         by: Option<String>,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// Somebody changed the configuration since its digest was read: read it again.
     #[error("{call}: changed meanwhile")]
@@ -199,7 +199,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The cluster has no quorum, so nothing can be changed.
     #[error("{call}: no quorum")]
@@ -207,7 +207,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The server that was asked cannot reach the node named in the path; other nodes go on.
     #[error("{call}: node unreachable")]
@@ -217,7 +217,7 @@ pub enum Error {
         /// The node, if the path names one.
         node: Option<String>,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// This server does not know the call: it is older or newer than the call.
     #[error("{call}: not offered by this version of Proxmox VE")]
@@ -225,7 +225,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The server refused for another reason, or for several parameters at once.
     #[error("{call}: refused")]
@@ -233,7 +233,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The server answered with something that this version of the crate does not understand. A
     /// write *was* carried out.

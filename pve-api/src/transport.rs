@@ -68,7 +68,7 @@ impl FromStr for Address {
             url => url.to_owned(),
         };
         // The scheme's own port 443 disappears from a parsed URL, so look for it in the text.
-        let url = url::Url::parse(&whole).or_else(|_| Err(wrong()))?;
+        let url = url::Url::parse(&whole).ok().ok_or_else(wrong)?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
         if url.scheme() != "https" || !url.username().is_empty() || url.password().is_some() {
             return Err(wrong());

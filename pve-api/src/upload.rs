@@ -89,10 +89,11 @@ fn frame(file: &UploadFile, boundary: &str) -> (String, String) {
         .chars()
         .map(|c| if c == '"' || c == '\\' || c.is_control() { '_' } else { c })
         .collect();
-    head += &format!(
+    let part = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"filename\"; filename=\"{name}\"\r\n\
          Content-Type: application/octet-stream\r\n\r\n"
     );
+    head += &part;
     (head, format!("\r\n--{boundary}--\r\n"))
 }
 
@@ -108,7 +109,7 @@ fn body(
     let source: Pin<Box<dyn AsyncRead + Send>> = Box::pin(source.take(length));
     let file = stream::try_unfold((source, 0), move |(mut source, sent)| {
         let mut chunk = Vec::with_capacity(CHUNK);
-        let next = async move {
+        async move {
             let count = source.read_buf(&mut chunk).await.map_err(Unreadable)?;
             if count == 0 && sent < length {
                 // Fewer bytes than promised would leave the server waiting.
@@ -116,8 +117,7 @@ fn body(
             }
             let sent = sent + count as u64;
             Ok((count > 0).then(|| (Bytes::from(chunk), (source, sent))))
-        };
-        next
+        }
     });
     let mut sent = 0;
     let file = file.inspect(move |chunk: &Chunk| {

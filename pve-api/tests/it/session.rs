@@ -35,7 +35,7 @@ async fn log_in(server: &Server) -> Client {
     let user = "root@pam".parse().unwrap();
     match server.door().login(&user, &secrets::PASSWORD.to_owned().into()).await.unwrap() {
         Login::Done(client) => client,
-        other => panic!("{other:?}"),
+        Login::SecondFactor(challenge) => panic!("{challenge:?}"),
     }
 }
 

@@ -59,9 +59,9 @@ async fn a_file_arrives_whole_and_its_progress_is_heard() {
     assert_eq!(seen.headers["content-length"], seen.body.len().to_string());
     assert!(!seen.headers.contains_key("transfer-encoding"));
     let at = seen.body.windows(bytes.len()).position(|window| window == bytes).unwrap();
-    let head = String::from_utf8(seen.body[..at].to_vec()).unwrap();
-    assert!(head.contains("name=\"content\"\r\n\r\nimport\r\n"));
-    assert!(head.contains("name=\"filename\"; filename=\"disk.qcow2\"\r\n"));
+    let front = String::from_utf8(seen.body[..at].to_vec()).unwrap();
+    assert!(front.contains("name=\"content\"\r\n\r\nimport\r\n"));
+    assert!(front.contains("name=\"filename\"; filename=\"disk.qcow2\"\r\n"));
     assert_eq!(&seen.body[at + bytes.len()..], format!("\r\n--{boundary}--\r\n").as_bytes());
 }
 
