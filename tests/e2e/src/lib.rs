@@ -5,4 +5,6 @@ pub mod docs;
 pub mod programs;
 pub mod recorder;
 pub mod redact;
+pub mod rig;
+pub mod server;
 pub mod sse;
