@@ -36,6 +36,7 @@ pub(super) fn built(cache: &Path, server: &str) -> anyhow::Result<PathBuf> {
     lock.lock().context("cannot lock the image directory")?;
     let directory = cache.join(format!("image-{}", key(server)));
     if !directory.exists() {
+        println!("building the cloud image from Debian packages, which takes a minute or two");
         remove_all_images(cache)?;
         let building = cache.join("building");
         fs::create_dir(&building)?;
