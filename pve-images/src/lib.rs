@@ -39,6 +39,8 @@ mod client;
 mod error;
 mod files;
 mod qcow2;
+#[cfg(test)]
+mod reference;
 mod update;
 
 pub use cache::Cache;

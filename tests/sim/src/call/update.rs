@@ -12,6 +12,7 @@ use crate::call::Request;
 use crate::call::create::root_only;
 use crate::call::drive;
 use crate::call::drive::Drive;
+use crate::call::keys::check_keys;
 use crate::schema;
 use crate::schema::Properties;
 use crate::world::Configuration;
@@ -59,6 +60,7 @@ pub fn update(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         return Err(Died::new("no options specified"));
     }
     root_only(request)?;
+    check_keys(request)?;
     let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
     if let Some(digest) = request.get("digest")
         && digest != guest.configuration.digest()
@@ -163,6 +165,12 @@ fn apply(
     for key in deletions {
         next.pending.remove(key);
         next.pending_delete.push(key.clone());
+    }
+    // An order takes the place of the older option.
+    if next.pending.get("boot").is_some_and(|boot| boot.contains("order="))
+        && next.options.contains_key("bootdisk")
+    {
+        next.pending_delete.push("bootdisk".to_owned());
     }
     take_over(world, node, vmid, &mut next, running, request.flag("force"), output);
     if drives.iter().any(Drive::is_cloud_init) {

@@ -106,7 +106,7 @@ pub(super) fn check(
                 } else if let Some(needed) = &definition.requires
                     && !given.contains_key(needed)
                 {
-                    complain(needed, &missing_required(release, needed, &place));
+                    complain(needed, &missing_required(release, &place));
                 }
             }
         }

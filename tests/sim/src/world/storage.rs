@@ -237,6 +237,9 @@ pub fn parse_size(text: &str) -> Option<u64> {
         b'T' => (&text[..text.len() - 1], 1 << 40),
         _ => (text, 1),
     };
+    if !number.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);
     }
