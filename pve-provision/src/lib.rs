@@ -5,6 +5,9 @@
 #![warn(missing_docs)]
 
 mod event;
+pub mod install;
+pub mod jobs;
+mod lease;
 mod step;
 
 pub use event::Event;
@@ -12,6 +15,8 @@ pub use event::Kind;
 pub use event::Left;
 pub use event::Stream;
 pub use event::Wire;
+pub use lease::Lease;
+pub use lease::Leases;
 pub use step::Interruptible;
 pub use step::OnFailure;
 pub use step::Step;

@@ -31,7 +31,8 @@ macro_rules! steps {
         }
 
         impl Step {
-            const EVERY: &[Self] = &[$(Self::$variant),+];
+            /// All steps, those of the operations on existing VMs included.
+            pub const EVERY: &[Self] = &[$(Self::$variant),+];
 
             /// The name on the wire: `<stage> > <step>`.
             pub const fn name(self) -> &'static str {

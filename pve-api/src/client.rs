@@ -1,0 +1,201 @@
+//! A client that is logged in: sends requests, renews, repeats what is safe, decodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Call;
+use crate::error::Error;
+use crate::error::Result;
+use crate::id::TokenId;
+use crate::id::UserId;
+use crate::list::List;
+use crate::request::Request;
+use crate::session::Session;
+use crate::transport::Credential;
+use crate::transport::Transport;
+use crate::transport::Upload;
+
+/// Who a client speaks as.
+#[derive(Clone)]
+pub(crate) enum Auth {
+    Nobody,
+    Token(TokenId, Credential),
+    Session(Arc<Session>),
+}
+
+/// A client of the Proxmox VE API.
+///
+/// Clones are cheap and share connections and session. A dropped call may still have had its
+/// effect, like one whose answer was lost.
+#[derive(Clone)]
+pub struct Client {
+    transport: Arc<Transport>,
+    auth: Auth,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("account", &self.account()).finish_non_exhaustive()
+    }
+}
+
+/// How long to wait before a read whose answer was lost is repeated.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(1)];
+
+impl Client {
+    pub(crate) fn new(transport: Arc<Transport>, auth: Auth) -> Self {
+        Self { transport, auth }
+    }
+
+    /// The account or the API token by which the client is known to the server.
+    pub fn account(&self) -> String {
+        match &self.auth {
+            Auth::Nobody => "nobody".to_owned(),
+            Auth::Token(id, _) => id.to_string(),
+            Auth::Session(session) => session.user().to_string(),
+        }
+    }
+
+    /// The account behind the login or the token.
+    pub fn user(&self) -> Option<&UserId> {
+        match &self.auth {
+            Auth::Nobody => None,
+            Auth::Token(id, _) => Some(id.user()),
+            Auth::Session(session) => Some(session.user()),
+        }
+    }
+
+    /// Gives this client, and all its clones, the session of a fresh login of the same account.
+    ///
+    /// For work that stopped at [`Error::NeedsLogin`]: log in again, adopt, go on. Returns `false`,
+    /// and changes nothing, for another account or a token.
+    pub fn adopt(&self, fresh: &Self) -> bool {
+        match (&self.auth, &fresh.auth) {
+            (Auth::Session(old), Auth::Session(new)) => old.adopt(new),
+            _ => false,
+        }
+    }
+
+    /// Sends a request and decodes the `data` of its answer.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T> {
+        let body = self.send(&request).await?;
+        decode(&request.call, &body)
+    }
+
+    /// Sends a request that answers with a list; an item that cannot be read is set aside.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, request: Request) -> Result<List<T>> {
+        let body = self.send(&request).await?;
+        List::decode(&request.call, &body)
+    }
+
+    /// Sends a request whose answer says nothing more.
+    pub(crate) async fn done(&self, request: Request) -> Result<()> {
+        self.send(&request).await.map(drop)
+    }
+
+    /// Sends a request, and reads whose answer was lost once or twice more.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Bytes> {
+        let mut pauses = PAUSES.iter();
+        loop {
+            match self.send_once(request).await {
+                Err(error @ Error::Interrupted { .. }) => match pauses.next() {
+                    Some(pause) => {
+                        tracing::debug!(%error, "asking again");
+                        tokio::time::sleep(*pause).await;
+                    }
+                    None => return Err(error),
+                },
+                result => return result,
+            }
+        }
+    }
+
+    /// Sends a request, and once more with a new ticket if the old one was refused: a request
+    /// that was refused for its ticket was not carried out, whatever its method.
+    async fn send_once(&self, request: &Request) -> Result<Bytes> {
+        let call = &request.call;
+        let limit = self.transport.timeouts.answer;
+        let session = match &self.auth {
+            Auth::Nobody => return self.transport.send(request, None, limit).await?.success(call),
+            Auth::Token(_, token) => {
+                return self.transport.send(request, Some(token), limit).await?.success(call);
+            }
+            Auth::Session(session) => session,
+        };
+        let (credential, number) = session.credential(&self.transport, call).await?;
+        let answer = self.transport.send(request, Some(&credential), limit).await?;
+        if answer.status != 401 {
+            return answer.success(call);
+        }
+        tracing::debug!(%call, reason = answer.reason, "ticket refused");
+        let (credential, _) = session.renewed(&self.transport, call, number).await?;
+        let answer = self.transport.send(request, Some(&credential), limit).await?;
+        if answer.status == 401 {
+            return Err(Error::NeedsLogin { call: call.clone() });
+        }
+        answer.success(call)
+    }
+
+    /// Sends a body that can be read only once; a refused ticket is therefore not followed by a
+    /// second try.
+    pub(crate) async fn upload(&self, request: &Request, upload: Upload) -> Result<Bytes> {
+        let call = &request.call;
+        let answer = match &self.auth {
+            Auth::Nobody => self.transport.upload(request, None, upload).await?,
+            Auth::Token(_, token) => self.transport.upload(request, Some(token), upload).await?,
+            Auth::Session(session) => {
+                let (credential, _) = session.credential(&self.transport, call).await?;
+                self.transport.upload(request, Some(&credential), upload).await?
+            }
+        };
+        answer.success(call)
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Envelope<T> {
+    pub(crate) data: T,
+}
+
+/// The `data` of an answer.
+pub(crate) fn decode<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Result<T> {
+    match serde_json::from_slice::<Envelope<T>>(body) {
+        Ok(envelope) => Ok(envelope.data),
+        Err(error) if error.is_data() => Err(with_path::<T>(call, body)),
+        Err(error) => Err(not_json(call, &error)),
+    }
+}
+
+pub(crate) fn not_json(call: &Call, error: &serde_json::Error) -> Error {
+    Error::Decode { call: call.clone(), path: ".".to_owned(), problem: error.to_string() }
+}
+
+/// Decodes once more to find out where it fails: keeping the path costs time on every field.
+fn with_path<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Error {
+    let mut decoder = serde_json::Deserializer::from_slice(body);
+    match serde_path_to_error::deserialize::<_, Envelope<T>>(&mut decoder) {
+        Ok(_) => Error::Decode {
+            call: call.clone(),
+            path: ".".to_owned(),
+            problem: "unreadable".to_owned(),
+        },
+        Err(error) => Error::Decode {
+            call: call.clone(),
+            path: error.path().to_string(),
+            problem: plain(&error.into_inner()),
+        },
+    }
+}
+
+/// The complaint without its position in a text that nobody sees.
+pub(crate) fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((complaint, _)) => complaint.to_owned(),
+        None => text,
+    }
+}

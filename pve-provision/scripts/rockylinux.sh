@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Brings a new Rocky Linux (8 to 10) VM up to date: packages, guest agent, time zone, root's password.
+#
+# It is run as root by `bash -s`, with this text on standard input. Before it stand assignments:
+#
+#     VM_TIMEZONE='Europe/Berlin'
+#     VM_ROOT_PASSWORD='secret'
+#
+# Values are single-quoted, a quote inside is written '\''; they hold no newline. A variable that
+# is empty or missing leaves things as they are. The password is a shell variable that is not
+# exported, and it leaves the shell by standard input alone: neither `ps` nor `set -x` shows it.
+#
+# Running it twice does no harm. It fails when anything that it was asked for did not happen.
+set -euo pipefail
+
+# How long another package manager (a first boot starts one) may hold its lock, in seconds.
+lock_limit=600
+# How often a command is tried that failed for another reason, such as a mirror that is out of date.
+tries=3
+# What dnf exits with when another one holds the lock and it was told not to wait, as by itself it
+# would for ever.
+locked=200
+
+say() {
+    printf '%s\n' "$*"
+}
+
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+# dnf without questions; patient with locks and mirrors.
+package() {
+    local deadline=$((SECONDS + lock_limit)) failures=0 status
+    while true; do
+        status=0
+        dnf --assumeyes --setopt=exit_on_lock=True --setopt=color=never "$@" || status=$?
+        if ((status == 0)); then
+            return
+        fi
+        if ((status == locked)); then
+            ((SECONDS < deadline)) || break
+            say "another package manager is at work, waiting for it"
+        else
+            ((++failures < tries)) || break
+            say "dnf $1 failed with exit code $status, trying again"
+        fi
+        sleep 5
+    done
+    fail "dnf $1 failed with exit code $status"
+}
+
+start_agent() {
+    # Where the unit is started by its device this changes nothing, and is no error.
+    systemctl --quiet enable qemu-guest-agent.service
+    if [[ -e /dev/virtio-ports/org.qemu.guest_agent.0 ]]; then
+        systemctl start qemu-guest-agent.service
+    else
+        # Starting would wait for the device.
+        say "the VM has no guest agent device; the agent starts when it has one"
+    fi
+}
+
+set_timezone() {
+    [[ -f /usr/share/zoneinfo/$VM_TIMEZONE ]] || fail "VM_TIMEZONE: there is no time zone '$VM_TIMEZONE'"
+    say "setting the time zone to $VM_TIMEZONE"
+    ln --symbolic --force "/usr/share/zoneinfo/$VM_TIMEZONE" /etc/localtime
+    if command -v restorecon >/dev/null; then
+        restorecon /etc/localtime
+    fi
+}
+
+set_root_password() {
+    say "setting root's password"
+    chpasswd <<<"root:$VM_ROOT_PASSWORD"
+    unset VM_ROOT_PASSWORD
+}
+
+main() {
+    export LC_ALL=C
+
+    say "updating the package index"
+    package makecache --refresh
+    say "upgrading packages"
+    package upgrade
+    say "installing the guest agent"
+    package install qemu-guest-agent tzdata
+    start_agent
+    if [[ -n ${VM_TIMEZONE:-} ]]; then
+        set_timezone
+    fi
+    # Not by its value, which `set -x` would show.
+    if [[ ${VM_ROOT_PASSWORD:+set} ]]; then
+        set_root_password
+    fi
+    say "the VM is up to date"
+}
+
+# One command on the last line: a stream that was cut runs nothing, and no child reads the script.
+main </dev/null

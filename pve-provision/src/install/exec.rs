@@ -1,0 +1,249 @@
+//! Running commands: here, or by ssh on the node that has the VM.
+//!
+//! Every command is driven to its end by a task of its own: whoever waits for it may go away, the
+//! command does not notice. None is ever killed.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pve_api::NodeName;
+use tokio::io::AsyncBufReadExt as _;
+use tokio::io::AsyncRead;
+use tokio::io::BufReader;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+
+use super::commands::CommandLine;
+use super::commands::shell_words;
+use super::problem::CommandError;
+use super::ssh::HostKey;
+use super::ssh::Lines;
+use super::ssh::LoginError;
+use super::ssh::Ssh;
+use super::ssh::Target;
+use crate::event::Stream;
+
+/// How many lines may wait for their reader before a command's output pauses.
+const BACKLOG: usize = 256;
+/// How the usage line ends that follows a refused option.
+const USAGE: &str = "[OPTIONS]";
+/// How long the output of a command that has ended is waited for.
+const AFTERTHOUGHT: Duration = Duration::from_secs(2);
+/// How many last lines of a failed command are told.
+const LAST_WORDS: usize = 8;
+
+/// What a command printed.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs commands with a clean environment.
+#[derive(Debug, Clone)]
+pub(crate) struct Exec {
+    path: String,
+    home: PathBuf,
+    ssh: Arc<Ssh>,
+}
+
+/// How another node is reached.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeAddress {
+    pub(crate) node: NodeName,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) known_hosts: PathBuf,
+}
+
+impl Exec {
+    pub(crate) fn new(path: &str, home: &Path, ssh: Arc<Ssh>) -> Self {
+        Self { path: path.to_owned(), home: home.to_owned(), ssh }
+    }
+
+    /// Runs a command on this node to its end; `on_line` sees each line as it comes.
+    pub(crate) async fn here(
+        &self,
+        line: CommandLine,
+        lines: Option<Lines>,
+    ) -> Result<Output, CommandError> {
+        let exec = self.clone();
+        driven(line, lines, move |line, lines| async move { exec.run_here(&line, &lines).await })
+            .await
+    }
+
+    /// Runs a command on another node.
+    pub(crate) async fn there(
+        &self,
+        line: CommandLine,
+        node: NodeAddress,
+        lines: Option<Lines>,
+    ) -> Result<Output, CommandError> {
+        let exec = self.clone();
+        driven(
+            line,
+            lines,
+            move |line, lines| async move { exec.run_there(&line, &node, &lines).await },
+        )
+        .await
+    }
+
+    async fn run_here(&self, line: &CommandLine, lines: &Lines) -> Result<i32, CommandError> {
+        let not_run = |source| CommandError::NotRun { title: line.title(), source };
+        let mut command = Command::new(line.program);
+        command
+            .args(&line.arguments)
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", &self.home)
+            .env("LC_ALL", "C");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A signal to the server's process group is not meant for a command that changes the cluster.
+        command.process_group(0);
+        let mut child = command.spawn().map_err(not_run)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let output = async {
+            if let Some(pipe) = stdout {
+                relay_lines(pipe, Stream::Stdout, lines).await;
+            }
+        };
+        let errors = async {
+            if let Some(pipe) = stderr {
+                relay_lines(pipe, Stream::Stderr, lines).await;
+            }
+        };
+        let unknown = |why: String| CommandError::Unknown { title: line.title(), why };
+        let mut drained = std::pin::pin!(async { tokio::join!(output, errors) });
+        let status = tokio::select! {
+            _ = &mut drained => child.wait().await,
+            status = child.wait() => {
+                // What the command left running may hold its pipes for ever.
+                let _ = tokio::time::timeout(AFTERTHOUGHT, drained).await;
+                status
+            }
+        };
+        let status = status.map_err(|error| unknown(error.to_string()))?;
+        status.code().ok_or_else(|| unknown(format!("it was killed ({status})")))
+    }
+
+    async fn run_there(
+        &self,
+        line: &CommandLine,
+        node: &NodeAddress,
+        lines: &Lines,
+    ) -> Result<i32, CommandError> {
+        let target = Target {
+            host: node.host.clone(),
+            port: node.port,
+            user: "root".to_owned(),
+            identities: default_identities(&self.home),
+            host_key: HostKey::Known {
+                file: node.known_hosts.clone(),
+                alias: Some(node.node.to_string()),
+            },
+        };
+        let unreachable = |source: LoginError| CommandError::NoNode {
+            title: line.title(),
+            node: node.node.clone(),
+            source,
+        };
+        let connection = self.ssh.open(&target).await.map_err(unreachable)?;
+        let words: Vec<String> =
+            shell_words(line).into_iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        connection
+            .run(&words.join(" "), None, lines)
+            .await
+            .map_err(|error| CommandError::Unknown { title: line.title(), why: error.to_string() })
+    }
+}
+
+/// Root's own keys, those that exist.
+fn default_identities(home: &Path) -> Vec<PathBuf> {
+    let names = ["id_rsa", "id_ed25519", "id_ecdsa"];
+    names
+        .map(|name| home.join(".ssh").join(name))
+        .into_iter()
+        .filter(|path| path.exists())
+        .collect()
+}
+
+/// One word of a POSIX shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Drives a command in a task of its own and collects what it prints.
+async fn driven<F, R>(
+    line: CommandLine,
+    relay: Option<Lines>,
+    run: F,
+) -> Result<Output, CommandError>
+where
+    F: FnOnce(CommandLine, Lines) -> R + Send + 'static,
+    R: Future<Output = Result<i32, CommandError>> + Send + 'static,
+{
+    let (title, limit) = (line.title(), line.limit);
+    let (sender, mut receiver) = mpsc::channel(BACKLOG);
+    let running = tokio::spawn(run(line, sender));
+    let collect = async {
+        let mut output = Output::default();
+        while let Some((stream, text)) = receiver.recv().await {
+            let kept = match stream {
+                Stream::Stdout => &mut output.stdout,
+                Stream::Stderr => &mut output.stderr,
+            };
+            kept.push_str(&text);
+            kept.push('\n');
+            if let Some(relay) = &relay {
+                // A reader that has gone away does not stop the command.
+                let _ = relay.send((stream, text)).await;
+            }
+        }
+        output
+    };
+    let whole = async { tokio::join!(running, collect) };
+    let Ok((code, output)) = tokio::time::timeout(limit, whole).await else {
+        return Err(CommandError::StillRunning { title, limit });
+    };
+    match code {
+        Ok(Ok(0)) => Ok(output),
+        Ok(Ok(code)) => Err(CommandError::Failed { title, code, text: last_words(&output) }),
+        Ok(Err(error)) => Err(error),
+        Err(error) => Err(CommandError::Unknown { title, why: error.to_string() }),
+    }
+}
+
+/// What a failed command says of itself: its standard error, or else its output.
+fn last_words(output: &Output) -> String {
+    let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };
+    let lines: Vec<&str> = said
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.ends_with(USAGE))
+        .collect();
+    if lines.is_empty() {
+        return "it said nothing".to_owned();
+    }
+    lines[lines.len().saturating_sub(LAST_WORDS)..].join("; ")
+}
+
+/// Sends every line of `pipe`, whatever its bytes, until it ends.
+pub(crate) async fn relay_lines(pipe: impl AsyncRead + Unpin, stream: Stream, lines: &Lines) {
+    let mut reader = BufReader::new(pipe);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        match reader.read_until(b'\n', &mut bytes).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        while matches!(bytes.last(), Some(b'\n' | b'\r')) {
+            bytes.pop();
+        }
+        // Nobody listens any more: the pipe is still read, so that the command can go on.
+        let _ = lines.send((stream, String::from_utf8_lossy(&bytes).into_owned())).await;
+    }
+}

@@ -1,0 +1,273 @@
+//! Stage `VM initialization`: configuration, migration, boot, init script, reboot, report.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pve_api::NodeName;
+use pve_api::Volid;
+use tokio::time::Instant;
+
+use super::Failure;
+use super::Guest;
+use super::Run;
+use crate::event::Kind;
+use crate::install::commands;
+use crate::install::commands::Initial;
+use crate::install::password;
+use crate::install::plan::Plan;
+use crate::install::problem::Problem;
+use crate::install::problem::chain;
+use crate::install::pve_directory::VmConfig;
+use crate::install::ready::Login;
+use crate::install::script;
+use crate::install::ssh;
+use crate::install::ssh_key::NodeKey;
+use crate::step::Step;
+
+/// How often the resize is tried, and how far apart.
+const RESIZES: usize = 3;
+const BETWEEN_RESIZES: Duration = Duration::from_secs(5);
+/// How long a first boot's cloud-init may take.
+const CLOUD_INIT: Duration = Duration::from_mins(10);
+/// How long the init script may take: it upgrades every package.
+const SCRIPT: Duration = Duration::from_hours(1);
+
+const GIB: u64 = 1 << 30;
+
+impl Run<'_> {
+    pub(super) fn config(&self, guest: &Guest) -> Result<VmConfig, Problem> {
+        let config = self.cx.directory.config(&guest.node, guest.vmid);
+        let config = config
+            .map_err(Problem::file(format!("read the configuration of VM {}", guest.vmid)))?;
+        config.ok_or_else(|| {
+            Problem::Refused(format!("VM {} is gone from {}", guest.vmid, guest.node))
+        })
+    }
+
+    /// `qm set`, `qm resize`, `qm set --ipconfig0`.
+    pub(super) async fn initialize(
+        &self,
+        plan: &Plan,
+        guest: &Guest,
+        key: &NodeKey,
+        disk: &Volid,
+    ) -> Result<(), Failure> {
+        let step = Step::InitializingConfiguration;
+        self.step(step, "setting user, keys, password and disk", async {
+            let hash = password::hash(&plan.password).await?;
+            let keys = self.write_keys(plan, key)?;
+            let line = commands::initialize(
+                guest.vmid,
+                &Initial {
+                    keys: &keys,
+                    password_hash: &hash,
+                    user: &plan.user,
+                    os: &plan.image.os,
+                    disk,
+                    storage: &self.cx.settings.storage,
+                },
+            );
+            let set = self.cx.qm.run(&guest.node, line, None).await;
+            // Only public keys, but nothing of a job stays behind.
+            let _ = std::fs::remove_file(&keys);
+            set?;
+            let size = self.resize(plan, guest).await?;
+            let gateway = self.cx.settings.gateway;
+            let ipconfig =
+                format!("ip={}/{},gw={}", guest.address, gateway.prefix, gateway.address);
+            let line = commands::set_address(
+                guest.vmid,
+                &ipconfig,
+                self.cx.settings.nameserver.as_deref(),
+            );
+            self.cx.qm.run(&guest.node, line, None).await?;
+            Ok(((), format!("user {}, disk of {size}, {ipconfig}", plan.user)))
+        })
+        .await
+    }
+
+    /// The keys that the VM's user lets in: the node's own first.
+    fn write_keys(&self, plan: &Plan, key: &NodeKey) -> Result<PathBuf, Problem> {
+        let path = self.directory.join("keys.pub");
+        let write = || {
+            ssh::create_private_directory(&self.directory)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&path)?;
+            writeln!(file, "{}", key.public)?;
+            plan.keys.iter().try_for_each(|line| writeln!(file, "{line}"))
+        };
+        write().map_err(Problem::file(format!("write {}", path.display())))?;
+        Ok(path)
+    }
+
+    /// Grows the disk. `qm resize` exits 0 even when it failed, so the configuration decides.
+    async fn resize(&self, plan: &Plan, guest: &Guest) -> Result<String, Problem> {
+        let step = Step::InitializingConfiguration;
+        let wanted = plan.disk_gib * GIB;
+        let size = |config: &VmConfig| config.disk_bytes("scsi0");
+        if let Some(image) = size(&self.config(guest)?).filter(|image| *image > wanted) {
+            let image = format!("{:.1}G", gib(image));
+            self.notice(
+                step,
+                format!("the image is larger than asked for: the disk keeps its {image}"),
+            )
+            .await;
+            return Ok(image);
+        }
+        let mut why = String::new();
+        for try_number in 1..=RESIZES {
+            let line = commands::resize(guest.vmid, plan.disk_gib);
+            match self.cx.qm.run(&guest.node, line, None).await {
+                Ok(output) => why = output.stderr.trim().replace('\n', "; "),
+                Err(error) if error.is_unknown() => return Err(error.into()),
+                Err(error) => why = chain(&error),
+            }
+            if size(&self.config(guest)?) == Some(wanted) {
+                return Ok(format!("{}G", plan.disk_gib));
+            }
+            if try_number < RESIZES {
+                let text = format!(
+                    "resize {try_number} of {RESIZES} had no effect ({why}): once more in 5 s"
+                );
+                self.notice(step, text).await;
+                self.unless_cancelled(async {
+                    tokio::time::sleep(BETWEEN_RESIZES).await;
+                    Ok(())
+                })
+                .await?;
+            }
+        }
+        let found = size(&self.config(guest)?)
+            .map_or("unknown".to_owned(), |bytes| format!("{:.1}G", gib(bytes)));
+        Err(Problem::Refused(format!(
+            "scsi0 of VM {} is {found} and not {}G after {RESIZES} tries of qm resize: {why}",
+            guest.vmid, plan.disk_gib
+        )))
+    }
+
+    /// `qm migrate`; all later commands run on the node that has the guest then.
+    pub(super) async fn migrate(&self, guest: Guest, target: &NodeName) -> Result<Guest, Failure> {
+        self.step(Step::MigratingVm, format!("migrating VM {} to {target}", guest.vmid), async {
+            let line = commands::migrate(guest.vmid, target);
+            self.relaying(
+                Step::MigratingVm,
+                |_| true,
+                async |lines| self.cx.qm.run(&guest.node, line, Some(&lines)).await,
+            )
+            .await?;
+            let guest = Guest { node: target.clone(), ..guest };
+            self.config(&guest)?;
+            let claim = self.job.claim(guest.vmid, target).await;
+            claim.map_err(Problem::file("write down where the VM is (STATE_DIR)"))?;
+            Ok((guest, format!("the VM is on {target}")))
+        })
+        .await
+    }
+
+    /// Waits for cloud-init, then runs the init script through the standard input of a root shell.
+    pub(super) async fn run_init_script(&self, plan: &Plan, login: &Login) -> Result<(), Failure> {
+        let step = Step::SshInitialization;
+        self.step(step, "waiting for cloud-init", async {
+            let settings = &self.cx.settings;
+            let image = &plan.image;
+            let script =
+                script::find(settings.script_directory.as_deref(), &image.os, &image.version)?;
+            self.wait_for_cloud_init(login).await?;
+            self.say(step, format!("running the init script of {} {}", image.os, image.version))
+                .await;
+            let input = script::input(&script, settings);
+            let run = self.relaying(
+                step,
+                |_| true,
+                async |lines| {
+                    let run = login.link.run("sudo -n bash -s", Some(input), &lines);
+                    tokio::time::timeout(SCRIPT, run).await
+                },
+            );
+            match run.await {
+                Ok(Ok(0)) => Ok(((), "the init script has ended well".to_owned())),
+                Ok(Ok(code)) => {
+                    Err(Problem::Refused(format!("the init script failed with exit code {code}")))
+                }
+                Ok(Err(error)) => Err(Problem::Refused(format!(
+                    "the connection was lost while the init script ran: {error}"
+                ))),
+                Err(_) => Err(Problem::Refused(format!(
+                    "the init script has not ended within {} minutes",
+                    SCRIPT.as_secs() / 60
+                ))),
+            }
+        })
+        .await
+    }
+
+    async fn wait_for_cloud_init(&self, login: &Login) -> Result<(), Problem> {
+        let step = Step::SshInitialization;
+        let shown = |line: &str| !line.trim_matches('.').trim().is_empty();
+        let run = self.relaying(step, shown, async |lines| {
+            let run = login.link.run("cloud-init status --wait", None, &lines);
+            tokio::time::timeout(CLOUD_INIT, run).await
+        });
+        match run.await {
+            Ok(Ok(0)) => Ok(()),
+            Ok(Ok(2)) => {
+                self.notice(
+                    step,
+                    "cloud-init has ended with warnings: see 'cloud-init status --long' in the VM",
+                )
+                .await;
+                Ok(())
+            }
+            Ok(Ok(127)) => {
+                self.notice(
+                    step,
+                    "the image has no cloud-init status command: going on without it",
+                )
+                .await;
+                Ok(())
+            }
+            Ok(Ok(code)) => {
+                let long = login.link.read("cloud-init status --long").await;
+                let long =
+                    long.map(|(_, text)| text.trim().replace('\n', "; ")).unwrap_or_default();
+                Err(Problem::Refused(format!(
+                    "cloud-init failed in the VM (exit code {code}): {long}"
+                )))
+            }
+            Ok(Err(error)) => Err(Problem::Refused(format!(
+                "the connection was lost while cloud-init was waited for: {error}"
+            ))),
+            Err(_) => Err(Problem::Refused(format!(
+                "cloud-init has not ended within {} minutes",
+                CLOUD_INIT.as_secs() / 60
+            ))),
+        }
+    }
+
+    /// The four events that end a success.
+    pub(super) async fn finalize(
+        &self,
+        plan: &Plan,
+        guest: &Guest,
+        started: Instant,
+    ) -> Result<(), Failure> {
+        let report = async |kind| self.job.report(Step::Finalizing, kind).await;
+        let seconds = started.elapsed().as_secs_f64();
+        report(Kind::Done(format!("VM installation completed in {seconds:.2}s"))).await;
+        report(Kind::Report(format!("VMID: {}", guest.vmid))).await;
+        report(Kind::Report(format!("IP: {}", guest.address))).await;
+        report(Kind::Report(format!("User: {}", plan.user))).await;
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a size for people's eyes")]
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / GIB as f64
+}

@@ -1,0 +1,121 @@
+//! What is done to VMs that exist: start, reboot, migrate with events; stop, destroy and changes at once.
+
+mod change;
+mod inventory;
+mod power;
+
+use pve_api::NodeName;
+use pve_api::Vmid;
+use thiserror::Error;
+
+use super::installer::Inner;
+use super::installer::Installer;
+use super::problem::CommandError;
+use super::problem::chain;
+use super::pve_directory::VmConfig;
+use crate::jobs::Job;
+
+pub use inventory::Inventory;
+pub use inventory::Node;
+pub use inventory::Vm;
+
+/// Why something was not done to a VM.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// There is no such VM.
+    #[error("there is no VM {0}")]
+    NotFound(Vmid),
+    /// The value that was given cannot be taken.
+    #[error("{0}")]
+    Invalid(String),
+    /// The VM was not made by this server, and nobody insisted.
+    #[error(
+        "VM {0} was not made by this server: to destroy it all the same, send {{\"force\":true}}"
+    )]
+    NotOurs(Vmid),
+    /// A command failed; what it says is part of the text.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<CommandError> for OperationError {
+    fn from(error: CommandError) -> Self {
+        Self::Failed(chain(&error))
+    }
+}
+
+/// What is done to a VM as a job with events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// `qm start`, then the wait until it is ready.
+    Start,
+    /// `qm reboot`, then the wait until it is ready.
+    Reboot,
+    /// `qm migrate` to that node.
+    Migrate(NodeName),
+}
+
+/// A VM that exists, with the node that has it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub(crate) vmid: Vmid,
+    pub(crate) node: NodeName,
+    pub(crate) config: VmConfig,
+}
+
+impl Found {
+    /// The node that has the VM.
+    pub fn node(&self) -> &NodeName {
+        &self.node
+    }
+
+    /// Whether a job of this server made it.
+    pub fn is_ours(&self) -> bool {
+        self.config.job().is_some()
+    }
+}
+
+impl Installer {
+    /// Finds a VM anywhere in the cluster, by its configuration file.
+    pub fn find(&self, vmid: Vmid) -> Result<Found, OperationError> {
+        let found = self.0.directory.find(vmid);
+        match found.map_err(|error| {
+            OperationError::Failed(format!("the cluster's VMs cannot be read: {error}"))
+        })? {
+            Some((node, config)) => Ok(Found { vmid, node, config }),
+            None => Err(OperationError::NotFound(vmid)),
+        }
+    }
+
+    /// The node of that name, when it is online and not the one that has the VM.
+    pub fn migration_target(&self, vm: &Found, node: &str) -> Result<NodeName, OperationError> {
+        let members = self.0.directory.members();
+        let members = members.map_err(|error| OperationError::Failed(error.to_string()))?;
+        let shown: String = node.chars().take(64).collect();
+        let invalid = |why: String| Err(OperationError::Invalid(format!("node {shown:?} {why}")));
+        match members.online(node) {
+            None => {
+                invalid(format!("is not a node of this cluster ({})", members.names().join(", ")))
+            }
+            Some(false) => invalid("is offline".to_owned()),
+            Some(true) if node == vm.node.as_str() => {
+                invalid(format!("has VM {} already", vm.vmid))
+            }
+            Some(true) => node.parse().map_err(|error| OperationError::Invalid(format!("{error}"))),
+        }
+    }
+
+    /// Carries out an operation to its end; the job's log tells all. A failure never destroys.
+    pub async fn operate(&self, vm: Found, operation: Operation, job: Job) {
+        self.0.operate(vm, operation, &job).await;
+        job.end().await;
+    }
+}
+
+impl Inner {
+    /// Whether QEMU runs, as `qm status` says it.
+    async fn is_running(&self, vm: &Found) -> bool {
+        self.qm.status(&vm.node, vm.vmid).await == "running"
+    }
+}

@@ -1,0 +1,74 @@
+//! After a crash: what the jobs of the server before have left is settled by their last step's rule.
+
+use std::time::Duration;
+
+use pve_api::NodeName;
+use pve_api::Vmid;
+use tokio::time::Instant;
+
+use super::flow::Failure;
+use super::flow::settle;
+use super::installer::Inner;
+use super::problem::Problem;
+use super::qm::LOCK_PATIENCE;
+use crate::jobs::Job;
+use crate::jobs::JobId;
+use crate::jobs::Jobs;
+use crate::step::Step;
+
+/// How long a VM may need to appear whose `qm create` was running when the server ended.
+const APPEARANCE: Duration = Duration::from_secs(10);
+/// Between two looks at a VM's configuration.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A VM with our mark that no kept job knows; it is told of and never touched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stray {
+    /// Its number.
+    pub vmid: Vmid,
+    /// The node that has it.
+    pub node: NodeName,
+    /// The job that its mark names.
+    pub job: String,
+}
+
+pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
+    futures_util::future::join_all(jobs.unfinished().iter().map(|job| settle_left_over(cx, job)))
+        .await;
+    let mut strays = Vec::new();
+    for (node, vmid, config) in cx.directory.vms().unwrap_or_default() {
+        let Some(job) = config.job() else { continue };
+        let known = match job.parse::<JobId>() {
+            Ok(id) => jobs.get(&id).await.is_some(),
+            Err(_) => false,
+        };
+        if !known {
+            strays.push(Stray { vmid, node, job: job.to_owned() });
+        }
+    }
+    strays
+}
+
+async fn settle_left_over(cx: &Inner, job: &Job) {
+    let state = job.state();
+    let step = state.step.unwrap_or(Step::CheckingVmid);
+    if let Some(claim) = state.claimed {
+        wait_for_lock(cx, claim.vmid, step == Step::CreatingVm).await;
+    }
+    let problem = Problem::Refused(format!("the server ended while '{}' was at work", step.name()));
+    settle(cx, job, &Failure { step, problem }).await;
+    let _ = std::fs::remove_dir_all(cx.work_directory(job.id()));
+    job.end().await;
+}
+
+/// Waits until no command that the server before has begun holds the VM any more.
+async fn wait_for_lock(cx: &Inner, vmid: Vmid, may_appear: bool) {
+    let started = Instant::now();
+    while started.elapsed() < LOCK_PATIENCE {
+        match cx.directory.find(vmid) {
+            Ok(Some((_, config))) if config.get("lock").is_none() => return,
+            Ok(None) if !may_appear || started.elapsed() >= APPEARANCE => return,
+            _ => tokio::time::sleep(LOOK).await,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `cargo xtask bench`: one line of JSON for each figure.
+
+#![expect(clippy::print_stdout, reason = "this is a program for a terminal")]
+
+use std::env;
+use std::path::PathBuf;
+
+use clap::Parser;
+use clap::Subcommand;
+use pve_e2e::bench::download;
+use pve_e2e::bench::fanout;
+use pve_e2e::bench::start;
+
+#[derive(Parser)]
+#[command(about = "Measures the figures that the project promises")]
+struct Arguments {
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What this program does when it is started by itself.
+#[derive(Subcommand)]
+enum Role {
+    /// Serves a large file.
+    Mirror,
+    /// Downloads it.
+    Fetch { base: String, directory: PathBuf },
+    /// Serves one job.
+    OneJob { directory: PathBuf },
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Arguments::parse().role {
+        None => measure().await,
+        Some(Role::Mirror) => download::mirror(|address| println!("{address}")).await,
+        Some(Role::Fetch { base, directory }) => {
+            let (seconds, memory) = download::fetch(&base, &directory).await?;
+            println!("{seconds} {memory}");
+            Ok(())
+        }
+        Some(Role::OneJob { directory }) => {
+            fanout::one_job(&directory, |line| println!("{line}")).await
+        }
+    }
+}
+
+async fn measure() -> anyhow::Result<()> {
+    let own = env::current_exe()?;
+    let mut figures = start::measure()?;
+    figures.extend(download::measure(&own)?);
+    figures.extend(fanout::measure(&own).await?);
+    for figure in figures {
+        println!("{}", figure.line());
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The parts of `docs/reference` that follow from the code.
+//!
+//! A page has them between `<!-- generated: NAME -->` and `<!-- end -->`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use pve_provision::Event;
+use pve_provision::Interruptible;
+use pve_provision::Kind;
+use pve_provision::Left;
+use pve_provision::OnFailure;
+use pve_provision::Step;
+use pve_provision::Stream;
+
+use crate::programs::repository;
+
+/// A page below `docs/reference`, the name of a part of it, and what writes that part.
+type Part = (&'static str, &'static str, fn() -> String);
+
+const PARTS: [Part; 3] = [
+    ("failure-table.md", "failure-table", failure_table),
+    ("events.md", "events", events),
+    ("events.md", "final-events", final_events),
+];
+
+/// Writes the generated parts into the pages; names the parts that were changed.
+pub fn write() -> anyhow::Result<Vec<String>> {
+    let mut changed = Vec::new();
+    for (page, name, part) in PARTS {
+        let path = reference().join(page);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {page}"))?;
+        let fresh =
+            replaced(&text, name, &part()).with_context(|| format!("{page} has no part {name}"))?;
+        if fresh != text {
+            fs::write(&path, fresh)?;
+            changed.push(format!("{page}: {name}"));
+        }
+    }
+    Ok(changed)
+}
+
+/// The pages whose generated parts are not what the code says.
+pub fn stale() -> anyhow::Result<Vec<String>> {
+    let mut stale = Vec::new();
+    for (page, name, part) in PARTS {
+        let text = fs::read_to_string(reference().join(page))?;
+        if replaced(&text, name, &part()).as_deref() != Some(text.as_str()) {
+            stale.push(format!("{page}: {name}"));
+        }
+    }
+    Ok(stale)
+}
+
+fn reference() -> PathBuf {
+    repository().join("docs/reference")
+}
+
+/// `text` with the part of that name replaced, or `None` when it has no such part.
+fn replaced(text: &str, name: &str, part: &str) -> Option<String> {
+    let start = format!("<!-- generated: {name} -->\n");
+    let (before, rest) = text.split_once(&start)?;
+    let (_, after) = rest.split_once("<!-- end -->")?;
+    Some(format!("{before}{start}{part}<!-- end -->{after}"))
+}
+
+fn failure_table() -> String {
+    let head =
+        "| stage | step | when it fails | can be cancelled |\n|---|---|---|---|\n".to_owned();
+    let rows = Step::EVERY.iter().map(|step| {
+        let (stage, name) = step.name().split_once(" > ").unwrap_or_default();
+        let left = match step.on_failure() {
+            OnFailure::Nothing => "nothing is left",
+            OnFailure::Destroy => "VM destroyed",
+            OnFailure::Keep => "VM stays",
+        };
+        let cancelled = match step.interruptible() {
+            Interruptible::Yes => "at once",
+            Interruptible::No => "not",
+            Interruptible::AfterItsCommand => "after its command",
+        };
+        format!("| `{stage}` | `{name}` | {left} | {cancelled} |\n")
+    });
+    head + &rows.collect::<String>()
+}
+
+fn events() -> String {
+    let log = "Setting up qemu-guest-agent (1:7.2+dfsg-7) ...".to_owned();
+    let failed = "VMID 120 is in use by another guest".to_owned();
+    let samples = [
+        (Step::CreatingVm, Kind::Started("creating VM 120 (web-120)".to_owned())),
+        (Step::ValidatingCpuAndRam, Kind::Notice("cpu 64 → 16 (VM_MAX_CPU)".to_owned())),
+        (
+            Step::DownloadingOsImage,
+            Kind::Progress { done: 211 << 20, total: Some(424 << 20), rate: 61 << 20 },
+        ),
+        (Step::SshInitialization, Kind::Line { stream: Stream::Stdout, text: log }),
+        (Step::CreatingVm, Kind::Done("created VM 120".to_owned())),
+        (Step::CreatingVm, Kind::Failed { text: failed, left: Left::Nothing }),
+    ];
+    fenced(&samples)
+}
+
+fn final_events() -> String {
+    let done = Kind::Done("VM installation completed in 182.41s".to_owned());
+    let report = |text: &str| (Step::Finalizing, Kind::Report(text.to_owned()));
+    let samples = [
+        (Step::Finalizing, done),
+        report("VMID: 120"),
+        report("IP: 192.0.2.120"),
+        report("User: ubuntu"),
+    ];
+    fenced(&samples)
+}
+
+/// The events as they stand in a stream.
+fn fenced(samples: &[(Step, Kind)]) -> String {
+    let lines = (0..).zip(samples).map(|(number, (step, kind))| {
+        let event = Event { number, time: Timestamp::UNIX_EPOCH, step: *step, kind: kind.clone() };
+        format!("data: {}", serde_json::to_string(&event.wire()).unwrap_or_default())
+    });
+    format!("\n```text\n{}\n```\n\n", lines.collect::<Vec<_>>().join("\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_says_what_the_code_says() {
+        let stale = stale().unwrap();
+        assert!(stale.is_empty(), "run `cargo xtask docs`; stale: {stale:?}");
+    }
+
+    #[test]
+    fn a_stale_part_is_seen() {
+        let page = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n";
+        let fresh = replaced(page, "x", "new\n").unwrap();
+        assert_eq!(fresh, "a\n<!-- generated: x -->\nnew\n<!-- end -->\nb\n");
+        assert_eq!(replaced(page, "y", "new\n"), None);
+    }
+}

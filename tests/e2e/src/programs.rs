@@ -1,0 +1,28 @@
+//! Where the workspace's own programs are.
+
+use std::env;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use anyhow::bail;
+
+/// The program of that name that was built with the running one.
+///
+/// A test lies one directory below the programs.
+pub fn program(name: &str) -> anyhow::Result<PathBuf> {
+    let own = env::current_exe().context("the running program has no path")?;
+    for directory in own.ancestors().skip(1).take(2) {
+        let program = directory.join(name);
+        if program.is_file() {
+            return Ok(program);
+        }
+    }
+    bail!("{name} is not built: run `cargo build --workspace --bins`")
+}
+
+/// The top directory of the repository that the running program was built from.
+pub fn repository() -> &'static Path {
+    let member = Path::new(env!("CARGO_MANIFEST_DIR"));
+    member.ancestors().nth(2).unwrap_or(member)
+}

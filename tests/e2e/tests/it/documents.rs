@@ -1,0 +1,43 @@
+//! The reference pages that no generator writes, against the code and the running server.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use pve_e2e::programs::repository;
+
+fn page(name: &str) -> String {
+    fs::read_to_string(repository().join("docs/reference").join(name)).unwrap()
+}
+
+/// The first cells of all tables, without their code marks.
+fn first_cells(text: &str) -> BTreeSet<String> {
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split_once('`')).map(|(cell, _)| cell.to_owned()).collect()
+}
+
+/// The names of variables that stand as literals in the server's settings.
+fn variables_in_code() -> BTreeSet<String> {
+    let source = repository().join("pve-server/src");
+    let mut files = vec![source.join("settings.rs"), source.join("main.rs")];
+    files.extend(fs::read_dir(source.join("settings")).unwrap().map(|entry| entry.unwrap().path()));
+    let is_test = |path: &PathBuf| path.file_name().is_some_and(|name| name == "tests.rs");
+    let text: String = files
+        .iter()
+        .filter(|path| !is_test(path))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let is_variable = |word: &str| {
+        word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    text.split('"').filter(|word| is_variable(word)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_settings_page_has_the_variables_of_the_code_and_no_others() {
+    let mut told = first_cells(&page("settings.md"));
+    // The prefix stands for all of its names; the logging library reads its own.
+    assert!(told.remove("NODE_<name>") && told.remove("RUST_LOG"));
+    told.insert("NODE_".to_owned());
+    assert_eq!(told, variables_in_code());
+}

@@ -1,0 +1,8 @@
+//! What crosses crates: the server against the simulated cluster.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+
+mod documents;
+mod durability;
+mod install;
+mod specification;

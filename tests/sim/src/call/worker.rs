@@ -1,0 +1,131 @@
+//! The rest of a call that takes long.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::call::Died;
+use crate::call::Line;
+use crate::call::Stream;
+use crate::effect::Effect;
+use crate::world::World;
+
+/// What a stage prints and asks for.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Its lines.
+    pub lines: Vec<Line>,
+    /// What is to be done outside the world.
+    pub effects: Vec<Effect>,
+}
+
+impl Output {
+    /// Prints a line.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.lines.push(Line { stream: Stream::Out, text: text.into() });
+    }
+
+    /// Prints a line on standard error.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        self.lines.push(Line { stream: Stream::Err, text: text.into() });
+    }
+
+    /// Asks for something to be done outside the world.
+    pub fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+}
+
+type Stage = Box<dyn FnOnce(&mut World, &mut Output) -> Result<(), Died> + Send>;
+
+/// Stages that are run in turn; when one fails, the others are not, and what was made is undone.
+pub struct Worker {
+    /// The task's id; empty for work that is not a task.
+    pub upid: String,
+    stages: VecDeque<Stage>,
+    undo: Option<Stage>,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Worker({}, {} stages left)", self.upid, self.stages.len())
+    }
+}
+
+/// What became of a worker that was let run.
+#[derive(Debug)]
+pub enum Step {
+    /// A stage ran; its effects are to be applied before the next one.
+    Ran(Output),
+    /// The worker has ended.
+    Ended(Output, Result<(), Died>),
+}
+
+impl Worker {
+    /// A worker of the task `upid`.
+    pub fn new(upid: String) -> Self {
+        Self { upid, stages: VecDeque::new(), undo: None }
+    }
+
+    /// Appends a stage.
+    #[must_use]
+    pub fn then(
+        mut self,
+        stage: impl FnOnce(&mut World, &mut Output) -> Result<(), Died> + Send + 'static,
+    ) -> Self {
+        self.stages.push_back(Box::new(stage));
+        self
+    }
+
+    /// Says what a failure undoes.
+    #[must_use]
+    pub fn undo(mut self, stage: impl FnOnce(&mut World, &mut Output) + Send + 'static) -> Self {
+        self.undo = Some(Box::new(move |world, output| {
+            stage(world, output);
+            Ok(())
+        }));
+        self
+    }
+
+    /// How many stages are left.
+    pub fn left(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Runs the next stage.
+    pub fn run(&mut self, world: &mut World) -> Step {
+        let Some(stage) = self.stages.pop_front() else {
+            world.end_task(&self.upid, Ok(()));
+            return Step::Ended(Output::default(), Ok(()));
+        };
+        let mut output = Output::default();
+        match stage(world, &mut output) {
+            Ok(()) => {
+                self.log(world, &output);
+                Step::Ran(output)
+            }
+            Err(died) => self.end(world, output, died),
+        }
+    }
+
+    /// Ends the worker because an effect failed.
+    pub fn fail(&mut self, world: &mut World, died: Died) -> Step {
+        self.end(world, Output::default(), died)
+    }
+
+    fn end(&mut self, world: &mut World, mut output: Output, died: Died) -> Step {
+        self.stages.clear();
+        if let Some(undo) = self.undo.take() {
+            // An undo has no failure of its own.
+            let _ = undo(world, &mut output);
+        }
+        self.log(world, &output);
+        world.end_task(&self.upid, Err(died.text.clone()));
+        Step::Ended(output, Err(died))
+    }
+
+    fn log(&self, world: &mut World, output: &Output) {
+        if let Some(task) = world.task_mut(&self.upid) {
+            task.log.extend(output.lines.iter().map(|line| line.text.clone()));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The files of a node that commands read: images to import, public keys.
+//!
+//! The one place where the core may look outside itself. A test gives the files as values; the
+//! process lets them be those of the machine it runs on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::io::Read;
+use std::path::Path;
+
+/// What is known of a file that is to be imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileFacts {
+    /// The format by its content.
+    pub format: &'static str,
+    /// The size that the image shows to a guest.
+    pub virtual_size: u64,
+}
+
+/// Files by path; those that are not given here are looked up on this machine, if that is allowed.
+#[derive(Debug, Clone, Default)]
+pub struct Host {
+    /// Files that are values: their first bytes and their length.
+    pub files: BTreeMap<String, (Vec<u8>, u64)>,
+    /// Whether this machine's files count too.
+    pub machine: bool,
+}
+
+impl Host {
+    /// Puts a file in.
+    pub fn put(&mut self, path: &str, bytes: &[u8]) {
+        self.files.insert(path.to_owned(), (bytes.to_vec(), bytes.len() as u64));
+    }
+
+    /// What an import needs to know; nothing when it is not a regular file.
+    pub fn facts(&self, path: &str) -> Option<FileFacts> {
+        if let Some((bytes, length)) = self.files.get(path) {
+            return Some(facts(bytes, *length));
+        }
+        if !self.machine || !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return None;
+        }
+        let length = fs::metadata(path).ok()?.len();
+        let mut head = Vec::new();
+        fs::File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
+        Some(facts(&head, length))
+    }
+
+    /// A file's text.
+    pub fn read(&self, path: &str) -> io::Result<String> {
+        match self.files.get(path) {
+            Some((bytes, _)) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            None if self.machine => fs::read_to_string(Path::new(path)),
+            None => Err(io::Error::from_raw_os_error(2)),
+        }
+    }
+}
+
+/// Reads a qcow2 header: magic at 0, the virtual size in bytes at 24, big endian.
+fn facts(head: &[u8], length: u64) -> FileFacts {
+    let size = head.get(24..32).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+    match size {
+        Some(size) if head.starts_with(b"QFI\xfb") => {
+            FileFacts { format: "qcow2", virtual_size: u64::from_be_bytes(size) }
+        }
+        // A raw image ends at a whole sector.
+        _ => FileFacts { format: "raw", virtual_size: length.div_ceil(512) * 512 },
+    }
+}

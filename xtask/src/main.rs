@@ -1,0 +1,70 @@
+//! The commands of a maintainer: `cargo xtask <command>`.
+//!
+//! Each one does all of its own set-up, so that a fresh clone needs nothing but Rust and a C linker.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
+
+mod dist;
+mod packages;
+mod programs;
+mod test;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use clap::Subcommand;
+use xshell::Shell;
+
+#[derive(Parser)]
+#[command(about = "The commands of a maintainer")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Formatting, lints, tests, documentation, scripts.
+    Test,
+    /// A simulated cluster and the server on it: watch one VM being made, then try it yourself.
+    Demo {
+        /// Leave after the install; the exit code tells how it went.
+        #[arg(long)]
+        once: bool,
+    },
+    /// A real virtual machine from a real cloud image, provisioned and logged into.
+    E2e,
+    /// Speed and memory against their goals, one line of JSON each.
+    Bench,
+    /// The release archive and its checksum, in `target/dist`.
+    Dist,
+    /// Writes the generated parts of `docs/reference`.
+    Docs,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    let shell = Shell::new()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
+    shell.change_dir(root);
+    match command {
+        Command::Test => test::test(&shell),
+        Command::Demo { once } => programs::demo(&shell, *once),
+        Command::E2e => programs::e2e(&shell),
+        Command::Bench => programs::bench(&shell),
+        Command::Dist => dist::dist(&shell),
+        Command::Docs => programs::docs(&shell),
+    }
+}
