@@ -104,12 +104,9 @@ fn wrong_parameters(call: Call, source: Refusal) -> Error {
         Some(("upid", "no such task") | ("storage", "No such storage.")) => {
             Error::NotFound { call, source }
         }
-        Some((_, text)) if root_only(text) => Error::NotPermitted {
-            call,
-            path: None,
-            privileges: Vec::new(),
-            source,
-        },
+        Some((_, text)) if root_only(text) => {
+            Error::NotPermitted { call, path: None, privileges: Vec::new(), source }
+        }
         None if source.status == 404 || source.message.starts_with("No such ") => {
             Error::NotFound { call, source }
         }
@@ -146,7 +143,9 @@ fn failed(call: Call, source: Refusal) -> Error {
 
 /// Whether only `root@pam` with a password may do it: not even its API token.
 fn root_only(said: &str) -> bool {
-    ["only root can ", "Only root can ", "Only root may "].iter().any(|start| said.starts_with(start))
+    ["only root can ", "Only root can ", "Only root may "]
+        .iter()
+        .any(|start| said.starts_with(start))
 }
 
 /// The lock that the sentence complains about: `Some(None)` is a lock without a name.
