@@ -80,10 +80,13 @@ fn check_value(rule: &Value, value: &str) -> Result<(), String> {
             return Err(format!("'{value}' no boolean"));
         }
         Some("integer") => {
-            let number: i64 = value.parse().map_err(|_| format!("'{value}' no integer"))?;
-            range(rule, number as f64)?;
+            let number: i64 = value.parse().ok().ok_or_else(|| format!("'{value}' no integer"))?;
+            range(rule, f64::from(i32::try_from(number).unwrap_or(i32::MAX)))?;
         }
-        Some("number") => range(rule, value.parse().map_err(|_| format!("'{value}' no number"))?)?,
+        Some("number") => {
+            let number = value.parse().ok().ok_or_else(|| format!("'{value}' no number"))?;
+            range(rule, number)?;
+        }
         _ => {}
     }
     if let Some(words) = rule["enum"].as_array()

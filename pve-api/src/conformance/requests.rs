@@ -85,11 +85,11 @@ impl Draw<'_> {
         drive.into()
     }
 
-    fn net(&mut self) -> Property<NetDevice> {
+    fn card(&mut self, bridge: &str) -> Property<NetDevice> {
         NetDevice {
             model: Some(self.one(NetModel::KNOWN)),
             address: self.maybe(|_| "BC:24:11:00:00:01".parse().unwrap()),
-            bridge: self.text(&["vmbr0"]),
+            bridge: self.text(&[bridge]),
             vlan: self.up_to(1, 4094),
             trunks: self.text(&["2;5-8"]),
             firewall: self.some_flag(),
@@ -234,7 +234,7 @@ impl Draw<'_> {
         put(self, &mut config.scsi, |draw| draw.drive("scsi"));
         put(self, &mut config.virtio, |draw| draw.drive("virtio"));
         put(self, &mut config.unused, |_| "local:100/vm-100-disk-0.raw".to_owned());
-        put(self, &mut config.net, |draw| draw.net());
+        put(self, &mut config.net, |draw| draw.card("vmbr0"));
         put(self, &mut config.ip_config, |draw| {
             let ip = Some(draw.one(&["dhcp", "192.0.2.7/24"]).to_owned());
             let gateway = draw.text(&["192.0.2.1"]);
