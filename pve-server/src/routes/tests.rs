@@ -51,6 +51,7 @@ fn settings(directory: &Path) -> Settings {
         home: directory.to_owned(),
         path: String::new(),
         installs_at_once: 4,
+        patience: pve_provision::install::Patience::default(),
     }
 }
 
