@@ -142,10 +142,12 @@ impl Cache {
         match self.look(&place, image).await? {
             Look::Absent => return Ok(None),
             Look::Agreed => return Ok(Some(place.whole())),
-            Look::Doubtful(doubt) if self.inner.memory.is_unfit(&image.url, &doubt) => {
-                return Ok(None);
+            Look::Doubtful(doubt) => {
+                if let Some(reason) = self.inner.memory.unfit(&image.url, &doubt) {
+                    on_update(judge::anew(&place, &reason));
+                    return Ok(None);
+                }
             }
-            Look::Doubtful(_) => {}
         }
         match self.turn(&place, image, remote, &mut on_update).await? {
             Turn::Whole => Ok(Some(place.whole())),

@@ -86,7 +86,10 @@ fn a_message_is_taken_from_the_body_then_from_the_reason_phrase_then_from_the_st
     let message = |reason: &str, body: &str| {
         classified("GET", "/version", 500, reason, body).refusal().unwrap().message.clone()
     };
-    assert_eq!(message("first line", r#"{"message":"first line\nand more\n"}"#), "first line\nand more");
+    assert_eq!(
+        message("first line", r#"{"message":"first line\nand more\n"}"#),
+        "first line\nand more"
+    );
     assert_eq!(message("only the phrase", r#"{"data":null}"#), "only the phrase");
     assert_eq!(message("only the phrase", "<html>"), "only the phrase");
     assert_eq!(message("", ""), "status 500");
@@ -98,7 +101,8 @@ fn a_number_that_is_taken_is_told_in_all_three_ways() {
     let by_create = classified("POST", "/nodes/pve1/qemu", 500, exists, "");
     assert!(matches!(by_create, Error::AlreadyExists { .. }), "{by_create:?}");
     let body = r#"{"data":null,"errors":{"vmid":"VM 100 already exists"}}"#;
-    let by_number = classified("GET", "/cluster/nextid", 400, "Parameter verification failed.", body);
+    let by_number =
+        classified("GET", "/cluster/nextid", 400, "Parameter verification failed.", body);
     assert!(matches!(by_number, Error::AlreadyExists { .. }), "{by_number:?}");
     assert!(crate::error::task_says_exists(exists));
 }

@@ -76,12 +76,17 @@ fn check_value(rule: &Value, value: &str) -> Result<(), String> {
         return Err("empty, which arrives as missing".to_owned());
     }
     match rule["type"].as_str() {
-        Some("boolean") if !matches!(value, "0" | "1") => return Err(format!("'{value}' no boolean")),
-        Some("integer") => {
-            let number: i64 = value.parse().map_err(|_| format!("'{value}' no integer"))?;
-            range(rule, number as f64)?;
+        Some("boolean") if !matches!(value, "0" | "1") => {
+            return Err(format!("'{value}' no boolean"));
         }
-        Some("number") => range(rule, value.parse().map_err(|_| format!("'{value}' no number"))?)?,
+        Some("integer") => {
+            let number: i64 = value.parse().ok().ok_or_else(|| format!("'{value}' no integer"))?;
+            range(rule, f64::from(i32::try_from(number).unwrap_or(i32::MAX)))?;
+        }
+        Some("number") => {
+            let number = value.parse().ok().ok_or_else(|| format!("'{value}' no number"))?;
+            range(rule, number)?;
+        }
         _ => {}
     }
     if let Some(words) = rule["enum"].as_array()
@@ -131,7 +136,9 @@ fn check_property(keys: &Map<String, Value>, text: &str) -> Result<(), String> {
         check_value(&keys[named], value).map_err(|problem| format!("{key}: {problem}"))?;
     }
     let missing = keys.iter().find(|(key, rule)| {
-        rule.get("alias").is_none() && rule["optional"] != true && rule.get("default").is_none()
+        rule.get("alias").is_none()
+            && rule["optional"] != true
+            && rule.get("default").is_none()
             && !seen.contains(&key.as_str())
     });
     missing.map_or(Ok(()), |(key, _)| Err(format!("'{key}' missing")))
@@ -160,7 +167,8 @@ fn check_format(name: &str, value: &str) -> Result<(), String> {
             part.split_once('=').is_some_and(|(key, _)| ["ip", "gw", "ip6", "gw6"].contains(&key))
         }),
         "pve-vm-cpu-conf" => value.split(',').enumerate().all(|(index, part)| {
-            let keys = ["cputype", "flags", "hidden", "hv-vendor-id", "phys-bits", "reported-model"];
+            let keys =
+                ["cputype", "flags", "hidden", "hv-vendor-id", "phys-bits", "reported-model"];
             part.split_once('=').map_or(index == 0, |(key, _)| keys.contains(&key))
         }),
         "pve-ha-resource-or-vm-id" => {
@@ -183,11 +191,20 @@ fn the_checker_refuses_what_servers_refused() {
     assert_eq!(wrong(&[("vmid", "100"), ("vmid", "100")]), "vmid: twice");
     assert_eq!(wrong(&[("name", "a")]), "vmid: missing");
     assert_eq!(wrong(&[("vmid", "100"), ("net0", "bridge=vmbr0")]), "net0: 'model' missing");
-    assert_eq!(wrong(&[("vmid", "100"), ("net0", "virtio,virtio=BC:24:11:00:00:01")]), "net0: 'model' twice");
-    assert_eq!(wrong(&[("vmid", "100"), ("virtio0", "local:1,ssd=1")]), "virtio0: unknown key 'ssd'");
+    assert_eq!(
+        wrong(&[("vmid", "100"), ("net0", "virtio,virtio=BC:24:11:00:00:01")]),
+        "net0: 'model' twice"
+    );
+    assert_eq!(
+        wrong(&[("vmid", "100"), ("virtio0", "local:1,ssd=1")]),
+        "virtio0: unknown key 'ssd'"
+    );
     assert_eq!(wrong(&[("vmid", "100"), ("memory", "8")]), "memory: current: 8 out of range");
     assert_eq!(wrong(&[("vmid", "100"), ("bios", "efi")]), "bios: 'efi' not among the words");
-    assert_eq!(check(create.unwrap(), &[("vmid", "100"), ("scsi0", "local:1,iothread=on")]), Ok(()));
+    assert_eq!(
+        check(create.unwrap(), &[("vmid", "100"), ("scsi0", "local:1,iothread=on")]),
+        Ok(())
+    );
 }
 
 /// With the whole schema at hand, the carried table is compared with it.

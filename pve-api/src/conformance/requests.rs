@@ -85,11 +85,11 @@ impl Draw<'_> {
         drive.into()
     }
 
-    fn net(&mut self) -> Property<NetDevice> {
+    fn card(&mut self, bridge: &str) -> Property<NetDevice> {
         NetDevice {
             model: Some(self.one(NetModel::KNOWN)),
             address: self.maybe(|_| "BC:24:11:00:00:01".parse().unwrap()),
-            bridge: self.text(&["vmbr0"]),
+            bridge: self.text(&[bridge]),
             vlan: self.up_to(1, 4094),
             trunks: self.text(&["2;5-8"]),
             firewall: self.some_flag(),
@@ -218,7 +218,11 @@ impl Draw<'_> {
     }
 
     fn numbered(&mut self, config: &mut QemuConfig) {
-        fn put<T, const MAX: u8>(draw: &mut Draw<'_>, map: &mut Indexed<T, MAX>, value: impl Fn(&mut Draw<'_>) -> T) {
+        fn put<T, const MAX: u8>(
+            draw: &mut Draw<'_>,
+            map: &mut Indexed<T, MAX>,
+            value: impl Fn(&mut Draw<'_>) -> T,
+        ) {
             for _ in 0..draw.number(2) {
                 let index = u8::try_from(draw.number(MAX.into())).unwrap();
                 let value = value(draw);
@@ -230,7 +234,7 @@ impl Draw<'_> {
         put(self, &mut config.scsi, |draw| draw.drive("scsi"));
         put(self, &mut config.virtio, |draw| draw.drive("virtio"));
         put(self, &mut config.unused, |_| "local:100/vm-100-disk-0.raw".to_owned());
-        put(self, &mut config.net, |draw| draw.net());
+        put(self, &mut config.net, |draw| draw.card("vmbr0"));
         put(self, &mut config.ip_config, |draw| {
             let ip = Some(draw.one(&["dhcp", "192.0.2.7/24"]).to_owned());
             let gateway = draw.text(&["192.0.2.1"]);
@@ -333,7 +337,12 @@ impl Draw<'_> {
             qemu::config(&node, vmid, self.flag()),
             qemu::resize(&node, vmid, resize.0, resize.1),
             qemu::shutdown(&node, vmid, &endpoint::QEMU_SHUTDOWN, &shutdown),
-            qemu::shutdown(&node, vmid, &endpoint::QEMU_REBOOT, &Shutdown { force_stop: false, ..shutdown.clone() }),
+            qemu::shutdown(
+                &node,
+                vmid,
+                &endpoint::QEMU_REBOOT,
+                &Shutdown { force_stop: false, ..shutdown.clone() },
+            ),
             qemu::destroy(&node, vmid, &destroy),
             qemu::migrate(&node, vmid, &migrate),
             qemu::check(&node, vmid, self.maybe(Draw::node).as_ref()),
@@ -357,26 +366,33 @@ fn every_request_is_one_that_servers_take() {
     });
     let names_cell = std::cell::RefCell::new((&mut names, &mut count));
     let result = runner.run(&proptest::collection::vec(any::<u64>(), 700), |numbers| {
-            for request in Draw(numbers.iter()).requests() {
-                let endpoint = request.endpoint;
-                let fact = table
+        for request in Draw(numbers.iter()).requests() {
+            let endpoint = request.endpoint;
+            let fact = table
+                .iter()
+                .find(|fact| fact.method == endpoint.method.as_str() && fact.path == endpoint.path)
+                .ok_or_else(|| {
+                    TestCaseError::fail(format!("{} is not in the table", endpoint.path))
+                })?;
+            let parameters = request.parameters.exposed();
+            facts::check(fact, &parameters)
+                .map_err(|problem| TestCaseError::fail(format!("{}: {problem}", request.call)))?;
+            // What is encoded is what the server decodes.
+            let encoded = request.parameters.encode();
+            let decoded: Vec<(String, String)> =
+                url::form_urlencoded::parse(encoded.as_bytes()).into_owned().collect();
+            prop_assert!(
+                decoded
                     .iter()
-                    .find(|fact| fact.method == endpoint.method.as_str() && fact.path == endpoint.path)
-                    .ok_or_else(|| TestCaseError::fail(format!("{} is not in the table", endpoint.path)))?;
-                let parameters = request.parameters.exposed();
-                facts::check(fact, &parameters)
-                    .map_err(|problem| TestCaseError::fail(format!("{}: {problem}", request.call)))?;
-                // What is encoded is what the server decodes.
-                let encoded = request.parameters.encode();
-                let decoded: Vec<(String, String)> =
-                    url::form_urlencoded::parse(encoded.as_bytes()).into_owned().collect();
-                prop_assert!(decoded.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(parameters.iter().copied()));
-                let mut cell = names_cell.borrow_mut();
-                *cell.1 += 1;
-                cell.0.extend(parameters.iter().map(|(name, _)| (*name).to_owned()));
-            }
-            Ok(())
-        });
+                    .map(|(name, value)| (name.as_str(), value.as_str()))
+                    .eq(parameters.iter().copied())
+            );
+            let mut cell = names_cell.borrow_mut();
+            *cell.1 += 1;
+            cell.0.extend(parameters.iter().map(|(name, _)| (*name).to_owned()));
+        }
+        Ok(())
+    });
     if let Err(proptest::test_runner::TestError::Fail(reason, _)) = result {
         panic!("{reason}");
     }

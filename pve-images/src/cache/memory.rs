@@ -21,8 +21,8 @@ pub(super) struct Memory {
 #[derive(Default)]
 struct Known {
     failure: Failure,
-    /// The file that lies in the cache and is not the image.
-    unfit: Option<(u64, Modified)>,
+    /// The file that lies in the cache and is not the image, and why not.
+    unfit: Option<(u64, Modified, String)>,
 }
 
 /// The last failed download, for those who waited for it.
@@ -43,14 +43,16 @@ impl Memory {
         known.failure = Failure { number: known.failure.number + 1, reason: with_causes(error) };
     }
 
-    pub(super) fn is_unfit(&self, url: &Url, doubt: &Doubt) -> bool {
-        self.images()
-            .get(url)
-            .is_some_and(|known| known.unfit == Some((doubt.size, doubt.modified)))
+    /// Why a file is not the image, if that was found out before.
+    pub(super) fn unfit(&self, url: &Url, doubt: &Doubt) -> Option<String> {
+        let images = self.images();
+        let (size, modified, reason) = images.get(url)?.unfit.as_ref()?;
+        (*size == doubt.size && *modified == doubt.modified).then(|| reason.clone())
     }
 
-    pub(super) fn remember_unfit(&self, url: &Url, doubt: &Doubt) {
-        self.images().entry(url.clone()).or_default().unfit = Some((doubt.size, doubt.modified));
+    pub(super) fn remember_unfit(&self, url: &Url, doubt: &Doubt, reason: &str) {
+        let unfit = (doubt.size, doubt.modified, reason.to_owned());
+        self.images().entry(url.clone()).or_default().unfit = Some(unfit);
     }
 
     fn images(&self) -> MutexGuard<'_, HashMap<Url, Known>> {

@@ -6,4 +6,6 @@ pub mod programs;
 pub mod real;
 pub mod recorder;
 pub mod redact;
+pub mod rig;
+pub mod server;
 pub mod sse;

@@ -126,6 +126,11 @@ async fn an_image_that_was_changed_meanwhile_is_fetched_from_its_beginning() {
         })
         .await;
         assert_eq!(Place::new().download(&image(&mirror)).await.unwrap(), expected, "{heeds}");
+        assert_eq!(
+            mirror.asked("GET", "/SHA512SUMS").len(),
+            1,
+            "seen at once, not by the checksum"
+        );
     }
 }
 

@@ -245,9 +245,13 @@ fn common(world: &World, vmid: u32, guest: &Guest) -> Map<String, Value> {
     put("uptime", json!(facts.uptime));
     put("vmid", json!(vmid));
     put("cpu", json!(0));
-    if world.release == Release::V9_2 {
-        put("memhost", json!(0));
-    }
+    match world.release {
+        Release::V9_2 => put("memhost", json!(0)),
+        Release::V8_4 => {
+            put("diskread", json!(0));
+            put("diskwrite", json!(0))
+        }
+    };
     for key in ["lock", "tags"] {
         if let Some(value) = guest.configuration.get(key).filter(|value| *value != " ") {
             put(key, json!(value));

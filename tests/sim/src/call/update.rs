@@ -12,6 +12,7 @@ use crate::call::Request;
 use crate::call::create::root_only;
 use crate::call::drive;
 use crate::call::drive::Drive;
+use crate::call::keys::check_keys;
 use crate::schema;
 use crate::schema::Properties;
 use crate::world::Configuration;
@@ -59,6 +60,7 @@ pub fn update(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         return Err(Died::new("no options specified"));
     }
     root_only(request)?;
+    check_keys(request)?;
     let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
     if let Some(digest) = request.get("digest")
         && digest != guest.configuration.digest()

@@ -106,6 +106,7 @@ async fn two_commands_on_one_vm_wait_for_each_other_and_give_up() {
     sim.faults().add(Fault::once("--cores 4", FaultAnswer::DoneThenHang));
     let hanging = tokio::process::Command::new(sim.bin_directory().join("qm"))
         .args(["set", "100", "--cores", "4"])
+        .stdout(std::process::Stdio::null())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
@@ -122,7 +123,15 @@ async fn two_commands_on_one_vm_wait_for_each_other_and_give_up() {
         "4 \"\" \"trying to acquire lock...\\ncan't lock file \
          '/var/lock/qemu-server/lock-100.conf' - got timeout\\n\""
     );
+    assert!(!sim.commands().iter().any(|one| one.abandoned));
     drop(hanging);
+    tokio::time::timeout(Duration::from_secs(10), async {
+        while !sim.commands().iter().any(|one| one.abandoned && one.line().ends_with('4')) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,4 +155,22 @@ async fn a_migrated_vm_has_its_file_and_its_commands_on_the_other_node() {
     });
     assert!(file(&pve.join(".members")).contains("\"quorate\": 0"));
     assert_eq!(said(&sim, "qm create 101").await, r#"255 "" "cluster not ready - no quorum?\n""#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_power_takes_its_guests_and_the_quorum_along() {
+    let nodes = vec!["pve1".to_owned(), "pve2".to_owned()];
+    let sim = Sim::start(Config { nodes, ..config() }).await.unwrap();
+    said(&sim, "qm create 100").await;
+    said(&sim, "qm migrate 100 pve2").await;
+    assert!(sim.known_hosts().contains("pve2"));
+    sim.take_down("pve2").await;
+    let members = file(&sim.pve_directory().join(".members"));
+    assert!(members.contains("\"pve2\": { \"id\": 2, \"online\": 0"), "{members}");
+    assert_eq!(
+        said(&sim, "pvesh get /nodes/pve2/status --output-format json").await,
+        r#"255 "" "No route to host\n""#
+    );
+    assert_eq!(said(&sim, "qm create 101").await, r#"255 "" "cluster not ready - no quorum?\n""#);
+    assert!(!sim.known_hosts().contains("pve2"));
 }

@@ -16,16 +16,8 @@ use pve_sim::world::World;
 /// When the session began.
 const START: u64 = 1_796_046_400;
 
-/// The keys of the file `/root/key.pub`.
-const KEYS: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAxP8lB5rZm41YTmBZPjTcCpZ2/iZrsc+x68X7sdoXUJ \
-    user@host\nssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDcTtwQp0ul2umI1dY0O0yI7tRc1GmhE8Y1xzRtsJPjgY8\
-    PvcEtKcRW5uVfKO9Z+KLmBne3nsmB2Tca2T0nYR4fBA/qLHGLw2EvIhRW5eS3VFzqyDJExAyspAXjP4IklGB2ezw8e3Bq\
-    6b6lN1diY29H/1wDEje7SeJ1NYoo9O1j495de/bdDgXXnLY4DfUSXegAVIfH2FBPmUOYqAeiuKKQwLOY3E3/heo0nqVHb\
-    TQbSnfkzUvCkLpJFGlV9x8gns5FKUq7euMV4zGAIdAC0yypgDlKTw75aMLdlm7iDoExgokfSf7isX+/id48sz6RC6GbQj\
-    pIRmB6y+NHQGFEJmHl second@host\n";
-
-/// The single node.
-pub(crate) fn single() -> World {
+/// The single node, with these keys in root's directory.
+pub(crate) fn single(keys: &str) -> World {
     let mut world = World::new(&[("pve1", Ipv4Addr::new(10, 98, 0, 10))], START);
     world.entropy = pve_sim::world::Entropy::new(1);
     let content = "snippets,vztmpl,images,rootdir,iso,backup,import";
@@ -53,7 +45,7 @@ pub(crate) fn single() -> World {
         ],
     );
     vm(&mut world, "pve1", 111, &[("boot", " "), ("cores", "2"), ("memory", "1024")]);
-    files(&mut world);
+    files(&mut world, keys);
     world
 }
 
@@ -137,8 +129,8 @@ fn volumes(world: &mut World) {
 }
 
 /// The node's own files.
-fn files(world: &mut World) {
-    world.host.put("/root/key.pub", KEYS.as_bytes());
+fn files(world: &mut World, keys: &str) {
+    world.host.put("/root/key.pub", keys.as_bytes());
     world.host.put("/etc/passwd", &[b'x'; 1400]);
     for (name, size) in [("tiny-guest", 50_u64 << 20), ("tiny-cloud", 64 << 20)] {
         let mut head = b"QFI\xfb\0\0\0\x03".to_vec();
