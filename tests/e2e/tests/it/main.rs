@@ -4,5 +4,6 @@
 
 mod documents;
 mod durability;
+mod input;
 mod install;
 mod specification;
