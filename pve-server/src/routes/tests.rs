@@ -54,6 +54,7 @@ fn settings(directory: &Path) -> Settings {
         home: directory.to_owned(),
         path: format!("{}:/usr/bin:/bin", directory.join("bin").display()),
         installs_at_once: 4,
+        patience: pve_provision::install::Patience::default(),
     }
 }
 
