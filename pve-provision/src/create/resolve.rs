@@ -383,6 +383,9 @@ fn not_offered(value: &str, choices: &[Choice]) -> String {
 fn take_default(answer: &mut Answer, default: &Value) {
     answer.value = default.clone();
     let wanted = default.text();
+    if let (Choices::Failed(reason), false) = (&answer.choices, wanted.is_empty()) {
+        answer.notes.push(format!("'{wanted}' could not be checked: {reason}"));
+    }
     if !matches!(answer.choices, Choices::Of(_)) || wanted.is_empty() {
         return;
     }

@@ -120,7 +120,7 @@ const FORMATS: [(&str, &str); 3] =
 
 /// Settles the format of a volume on the storage that another field names.
 pub(super) fn settle_format(cx: &mut Resolver<'_>, key: Key, storage: Key, shown: bool) {
-    let offered = formats(cx, storage);
+    let offered = offered_formats(cx, storage);
     let offers = |format: &str| match &offered {
         Some(offered) => offered.iter().any(|one| one == format),
         None => format == "raw",
@@ -142,7 +142,7 @@ pub(super) fn settle_format(cx: &mut Resolver<'_>, key: Key, storage: Key, shown
 }
 
 /// The formats that the storage of this field offers, as far as that is known.
-fn formats(cx: &Resolver<'_>, storage: Key) -> Option<Vec<String>> {
+pub(super) fn offered_formats(cx: &Resolver<'_>, storage: Key) -> Option<Vec<String>> {
     let node = node_name(&cx.answers)?;
     let storage = cx.facts.storage(&node, cx.answers.text(storage))?;
     storage.image_formats().map(|(formats, _)| formats)

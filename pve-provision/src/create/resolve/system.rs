@@ -5,6 +5,7 @@ use pve_api::Content;
 use super::Choices;
 use super::Resolver;
 use super::Rule;
+use super::disks::offered_formats;
 use super::disks::settle_format;
 use super::os::settle_storage;
 use crate::create::field::Field;
@@ -68,6 +69,8 @@ fn efi(cx: &mut Resolver<'_>) {
         cx.note(Field::Efi, "without it the firmware forgets its settings at every stop");
     }
     settle_storage(cx, Field::EfiStorage, &Content::Images, wanted);
-    settle_format(cx, Field::EfiFormat.into(), Field::EfiStorage.into(), wanted);
+    let formats = offered_formats(cx, Field::EfiStorage.into()).map_or(0, |formats| formats.len());
+    let shown = wanted && formats > 1;
+    settle_format(cx, Field::EfiFormat.into(), Field::EfiStorage.into(), shown);
     cx.settle(Field::EfiKeys, Rule::of(true).shown(wanted));
 }

@@ -140,7 +140,7 @@ fn every_default_of_the_page_is_what_an_empty_draft_resolves_to() {
         }
         compared += 1;
     }
-    assert_eq!(compared, 47);
+    assert_eq!(compared, 48);
     assert_eq!(problems(&answers), [""; 0]);
     assert_eq!(answers.notes().count(), 0);
 }
@@ -150,10 +150,37 @@ fn the_request_of_the_defaults_is_the_one_that_is_written_down() {
     let draft = draft(&["general.name=test", "general.pool=lab", "general.tags=nixos;test"]);
     let answers = resolve(&draft, &World::default().facts());
     let plan = Plan::new(&answers).unwrap();
-    insta::assert_snapshot!(parameters(&plan), @"");
+    insta::assert_snapshot!(parameters(&plan), @"
+    vmid=105
+    name=test
+    tags=nixos;test
+    ostype=l26
+    sockets=1
+    cores=2
+    cpu=host
+    numa=0
+    memory=2048
+    bios=ovmf
+    machine=q35
+    scsihw=virtio-scsi-single
+    agent=1
+    efidisk0=ceph-pool:1,efitype=4m,pre-enrolled-keys=0
+    ide2=cephfs:iso/nixos-minimal-25.05.805252.b43c397f6c21-x86_64-linux.iso,media=cdrom
+    scsi0=ceph-pool:32,iothread=on,ssd=on
+    net0=virtio,bridge=vmbr9,firewall=1
+    pool=lab
+    ");
     assert!(plan.ha && !plan.start);
-    insta::assert_snapshot!(plan.pvesh_lines().join("\n"), @"");
-    insta::assert_snapshot!(plan.qm_lines().join("\n"), @"");
+    insta::assert_snapshot!(plan.pvesh_lines().join("\n"), @"
+    pvesh create /nodes/pve1/qemu --vmid 105 --name test --tags 'nixos;test' --ostype l26 --sockets 1 --cores 2 --cpu host --numa 0 --memory 2048 --bios ovmf --machine q35 --scsihw virtio-scsi-single --agent 1 --efidisk0 ceph-pool:1,efitype=4m,pre-enrolled-keys=0 --ide2 cephfs:iso/nixos-minimal-25.05.805252.b43c397f6c21-x86_64-linux.iso,media=cdrom --scsi0 ceph-pool:32,iothread=on,ssd=on --net0 virtio,bridge=vmbr9,firewall=1 --pool lab
+    pvesh set /nodes/pve1/qemu/105/config --serial0 socket --vga serial0
+    pvesh create /cluster/ha/resources --sid vm:105 --state stopped
+    ");
+    insta::assert_snapshot!(plan.qm_lines().join("\n"), @"
+    qm create 105 --name test --tags 'nixos;test' --ostype l26 --sockets 1 --cores 2 --cpu host --numa 0 --memory 2048 --bios ovmf --machine q35 --scsihw virtio-scsi-single --agent 1 --efidisk0 ceph-pool:1,efitype=4m,pre-enrolled-keys=0 --ide2 cephfs:iso/nixos-minimal-25.05.805252.b43c397f6c21-x86_64-linux.iso,media=cdrom --scsi0 ceph-pool:32,iothread=on,ssd=on --net0 virtio,bridge=vmbr9,firewall=1 --pool lab
+    qm set 105 --serial0 socket --vga serial0
+    ha-manager add vm:105 --state stopped
+    ");
 }
 
 #[test]
@@ -164,5 +191,73 @@ fn the_summary_tells_everything_that_is_made() {
         .iter()
         .map(|line| format!("{:8} {:28} {}\n", line.screen.title(), line.label, line.value))
         .collect();
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @"
+    General  Node                         pve1
+    General  VM ID                        105
+    General  Name                         test
+    General  Resource pool                (none)
+    General  Tags                         (none)
+    General  High availability            yes
+    General  Start at boot                no
+    General  Start/shutdown order         (any)
+    General  Startup delay                (default)
+    General  Shutdown timeout             (default)
+    OS       CD/DVD drive                 ISO image
+    OS       ISO storage                  cephfs
+    OS       ISO image                    nixos-minimal-25.05.805252.b43c397f6c21-x86_64-linux.iso
+    OS       Guest type                   Linux
+    OS       Guest version                6.x - 2.6 Kernel
+    System   Graphic card                 Default
+    System   Machine                      q35
+    System   Firmware (BIOS)              OVMF (UEFI)
+    System   Add EFI disk                 yes
+    System   EFI storage                  ceph-pool
+    System   Pre-enroll keys              no
+    System   SCSI controller              VirtIO SCSI single
+    System   QEMU agent                   yes
+    System   Add TPM                      no
+    Disks    Disks                        2
+    Disks    Disk 0: Bus                  SCSI
+    Disks    Disk 0: Device               0
+    Disks    Disk 0: Storage              ceph-pool
+    Disks    Disk 0: Disk size            32 GiB
+    Disks    Disk 0: Format               Raw disk image
+    Disks    Disk 0: Cache                Default (No cache)
+    Disks    Disk 0: Discard              no
+    Disks    Disk 0: IO thread            yes
+    Disks    Disk 0: SSD emulation        yes
+    Disks    Disk 0: Backup               yes
+    Disks    Disk 0: Skip replication     no
+    Disks    Disk 0: Async IO             Default (io_uring)
+    Disks    Disk 1: Bus                  SCSI
+    Disks    Disk 1: Device               1
+    Disks    Disk 1: Storage              ceph-pool
+    Disks    Disk 1: Disk size            0.5 GiB
+    Disks    Disk 1: Format               Raw disk image
+    Disks    Disk 1: Cache                Default (No cache)
+    Disks    Disk 1: Discard              no
+    Disks    Disk 1: IO thread            yes
+    Disks    Disk 1: SSD emulation        yes
+    Disks    Disk 1: Backup               yes
+    Disks    Disk 1: Skip replication     no
+    Disks    Disk 1: Async IO             Default (io_uring)
+    CPU      Cores                        2
+    CPU      Sockets                      1
+    CPU      CPU type                     host
+    Memory   Memory size                  2048 MiB
+    Memory   Minimum memory               2048 MiB
+    Memory   Ballooning                   yes
+    Memory   Allow KSM                    yes
+    Network  No network device            no
+    Network  Bridge                       vmbr9
+    Network  VLAN tag                     (none)
+    Network  Model                        VirtIO (paravirtualized)
+    Network  MAC address                  (auto)
+    Network  Firewall                     yes
+    Network  Disconnected                 no
+    Network  MTU                          (same as bridge)
+    Network  Rate limit                   (unlimited)
+    Network  Multiqueue                   (none)
+    Confirm  Start after creation         no
+    ");
 }
