@@ -41,7 +41,7 @@ words! {
         ActiveDirectory = "ad",
         /// LDAP.
         Ldap = "ldap",
-        /// OpenID Connect, which needs a browser.
+        /// `OpenID` Connect, which needs a browser.
         OpenId = "openid",
     }
 }

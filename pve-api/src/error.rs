@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 
 use http::Method;
 use thiserror::Error;
@@ -73,6 +74,24 @@ impl fmt::Display for Refusal {
 
 impl StdError for Refusal {}
 
+/// The error of this type in the chain of causes.
+pub(crate) fn find<'a, T: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // `source` of an I/O error skips the error that it was made of.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &(dyn StdError + 'static)),
+            None => error.source(),
+        };
+    }
+    None
+}
+
 /// What lies behind an error that is not the server's own word.
 pub type Cause = Box<dyn StdError + Send + Sync>;
 
@@ -126,7 +145,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The session has ended and cannot be renewed: somebody has to log in again. The request was
     /// not carried out.
@@ -145,7 +164,7 @@ pub enum Error {
         /// The privileges of which one would do, such as `VM.Allocate`, if the server says.
         privileges: Vec<String>,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// What was to be made is there already: take another name or number.
     #[error("{call}: already exists")]
@@ -153,7 +172,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// What was asked for is not there.
     #[error("{call}: not found")]
@@ -161,7 +180,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// Something else holds a lock: a backup, a migration, or just another command. The request
     /// was not carried out and may succeed later.
@@ -172,7 +191,7 @@ pub enum Error {
         /// The lock's name, such as `backup`, if the server says.
         by: Option<String>,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// Somebody changed the configuration since its digest was read: read it again.
     #[error("{call}: changed meanwhile")]
@@ -180,7 +199,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The cluster has no quorum, so nothing can be changed.
     #[error("{call}: no quorum")]
@@ -188,7 +207,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The server that was asked cannot reach the node named in the path; other nodes go on.
     #[error("{call}: node unreachable")]
@@ -198,7 +217,7 @@ pub enum Error {
         /// The node, if the path names one.
         node: Option<String>,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// This server does not know the call: it is older or newer than the call.
     #[error("{call}: not offered by this version of Proxmox VE")]
@@ -206,7 +225,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The server refused for another reason, or for several parameters at once.
     #[error("{call}: refused")]
@@ -214,7 +233,7 @@ pub enum Error {
         /// What was asked.
         call: Call,
         /// What the server said.
-        source: Refusal,
+        source: Box<Refusal>,
     },
     /// The server answered with something that this version of the crate does not understand. A
     /// write *was* carried out.
@@ -227,13 +246,13 @@ pub enum Error {
         /// What was found there.
         problem: String,
     },
-    /// A file to be sent could not be read.
+    /// A file to be sent could not be read to its end. The server discards what it got of it.
     #[error("{call}: cannot read what is to be sent")]
     Source {
         /// What was asked.
         call: Call,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -288,7 +307,7 @@ impl Error {
     /// Whether it is certain that the request changed nothing.
     pub fn had_no_effect(&self) -> bool {
         match self {
-            Self::UnknownOutcome { .. } | Self::Source { .. } => false,
+            Self::UnknownOutcome { .. } => false,
             Self::Decode { call, .. } => call.is_read(),
             _ => true,
         }

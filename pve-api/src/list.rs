@@ -71,7 +71,10 @@ impl<T: DeserializeOwned> List<T> {
             match serde_path_to_error::deserialize(&item) {
                 Ok(read) => list.items.push(read),
                 Err(error) => {
-                    let path = format!("data[{index}].{}", error.path());
+                    let path = match error.path().to_string().as_str() {
+                        "." => format!("data[{index}]"),
+                        inner => format!("data[{index}].{inner}"),
+                    };
                     let problem = plain(error.inner());
                     tracing::warn!(%call, path, problem, "an item of the list cannot be read");
                     list.skipped.push(Skipped { path, problem, item });

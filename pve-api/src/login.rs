@@ -18,6 +18,7 @@ use crate::access::Domain;
 use crate::client::Auth;
 use crate::client::Client;
 use crate::endpoint;
+use crate::error::Call;
 use crate::error::Error;
 use crate::error::Result;
 use crate::id::InvalidId;
@@ -314,28 +315,40 @@ struct Data {
     need_second_factor: Option<bool>,
 }
 
-/// `POST /access/ticket` with a password, a ticket to renew, or the answer to a challenge.
-///
-/// Never with `otp`: a right code there is used up, and a half ticket comes back all the same.
+/// Asks for a ticket with a password, a ticket to renew, or the answer to a challenge.
 pub(crate) async fn ask(
     transport: &Transport,
     user: &UserId,
     password: &SecretString,
     challenge: Option<&SecretString>,
 ) -> Result<Outcome> {
+    let request = request(user, password, challenge);
+    let answer = transport.send(&request, None, transport.timeouts.login).await?;
+    let body = answer.success(&request.call)?;
+    read(&request.call, &body)
+}
+
+/// `POST /access/ticket`, never with `otp`: a right code there is used up, and a half ticket comes
+/// back all the same.
+pub(crate) fn request(
+    user: &UserId,
+    password: &SecretString,
+    challenge: Option<&SecretString>,
+) -> Request {
     let mut parameters = Parameters::default();
     parameters.set("username", user);
     parameters.secret("password", password);
     if let Some(half_ticket) = challenge {
         parameters.secret("tfa-challenge", half_ticket);
     }
-    let request = Request::new(&endpoint::TICKET, &[]).with(parameters);
-    let answer = transport.send(&request, None, transport.timeouts.login).await?;
-    let body = answer.success(&request.call)?;
+    Request::new(&endpoint::TICKET, &[]).with(parameters)
+}
+
+pub(crate) fn read(call: &Call, body: &[u8]) -> Result<Outcome> {
     // What the decoder complains about could be the ticket itself.
-    let Ok(Answer { data }) = serde_json::from_slice(&body) else {
+    let Ok(Answer { data }) = serde_json::from_slice(body) else {
         return Err(Error::Decode {
-            call: request.call,
+            call: call.clone(),
             path: "data".to_owned(),
             problem: "no ticket".to_owned(),
         });

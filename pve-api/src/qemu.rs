@@ -41,11 +41,17 @@ mod tags;
 #[cfg(test)]
 pub(crate) use agent::interfaces_answer;
 #[cfg(test)]
+pub(crate) use cloudinit::dump;
+#[cfg(test)]
+pub(crate) use create::config;
+#[cfg(test)]
 pub(crate) use create::create;
 #[cfg(test)]
 pub(crate) use create::resize;
 #[cfg(test)]
 pub(crate) use create::update;
+#[cfg(test)]
+pub(crate) use migrate::check;
 #[cfg(test)]
 pub(crate) use migrate::migrate;
 #[cfg(test)]

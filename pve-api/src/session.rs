@@ -28,7 +28,7 @@ use crate::transport::Transport;
 struct Ticket {
     /// Counts the tickets of a session, so that a caller can say which one was refused.
     number: u64,
-    ticket: SecretString,
+    text: SecretString,
     credential: Credential,
     /// Stands still while a laptop sleeps …
     since: Instant,
@@ -40,7 +40,7 @@ impl Ticket {
     fn new(number: u64, granted: &Granted) -> Option<Self> {
         Some(Self {
             number,
-            ticket: granted.ticket.clone(),
+            text: granted.ticket.clone(),
             credential: Credential::Ticket {
                 cookie: cookie(&granted.ticket)?,
                 csrf: secret_header(granted.csrf.expose_secret())?,
@@ -115,7 +115,7 @@ impl Session {
         let number = self.ticket().number + 1;
         self.replace(Ticket {
             number,
-            ticket: fresh.ticket.clone(),
+            text: fresh.text.clone(),
             credential: fresh.credential.clone(),
             since: fresh.since,
             since_clock: fresh.since_clock,
@@ -161,7 +161,7 @@ impl Session {
         if *dead == Some(ticket.number) {
             return Err(Error::NeedsLogin { call: call.clone() });
         }
-        match login::ask(transport, &self.user, &ticket.ticket, None).await {
+        match login::ask(transport, &self.user, &ticket.text, None).await {
             Ok(Outcome::Granted(granted)) => {
                 let next = Ticket::new(ticket.number + 1, &granted)
                     .ok_or_else(|| Error::NeedsLogin { call: call.clone() })?;

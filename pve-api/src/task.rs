@@ -338,7 +338,7 @@ impl Follower<'_> {
 }
 
 /// A log's lines. Servers up to 8 give a log that is not there as a single line, not a list.
-struct Lines(Vec<LogLine>);
+pub(crate) struct Lines(Vec<LogLine>);
 
 impl<'de> serde::Deserialize<'de> for Lines {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,7 @@ use crate::error::Call;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::classify;
+use crate::error::find;
 use crate::error::lost;
 use crate::request::Request;
 use crate::trust;
@@ -66,7 +68,7 @@ impl FromStr for Address {
             url => url.to_owned(),
         };
         // The scheme's own port 443 disappears from a parsed URL, so look for it in the text.
-        let url = url::Url::parse(&whole).or_else(|_| Err(wrong()))?;
+        let url = url::Url::parse(&whole).ok().ok_or_else(wrong)?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(wrong)?;
         if url.scheme() != "https" || !url.username().is_empty() || url.password().is_some() {
             return Err(wrong());
@@ -171,6 +173,11 @@ pub(crate) enum Credential {
     Token(HeaderValue),
     Ticket { cookie: HeaderValue, csrf: HeaderValue },
 }
+
+/// Why the source of an upload could not be read.
+#[derive(Debug, Error)]
+#[error("cannot read what is to be sent")]
+pub(crate) struct Unreadable(#[source] pub(crate) io::Error);
 
 /// A body that is not a form: the parts of an upload.
 pub(crate) struct Upload {
@@ -302,6 +309,10 @@ fn failed(call: &Call, error: reqwest::Error) -> Error {
     let call = call.clone();
     if let Some((certificate, reason)) = trust::refused(&error) {
         return Error::Untrusted { call, certificate: Box::new(certificate), reason };
+    }
+    if let Some(unreadable) = find::<Unreadable>(&error) {
+        let source = io::Error::new(unreadable.0.kind(), unreadable.0.to_string());
+        return Error::Source { call, source };
     }
     if error.is_connect() || error.is_builder() {
         return Error::NotSent { call, source: cause(error) };

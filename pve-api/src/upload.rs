@@ -1,5 +1,6 @@
 //! Uploading a file to a storage, streamed.
 
+use std::io;
 use std::pin::Pin;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::request::Request;
 use crate::storage::Checksum;
 use crate::storage::Content;
 use crate::storage::Storage;
+use crate::transport::Unreadable;
 use crate::transport::Upload;
 
 /// A file to be uploaded.
@@ -87,14 +89,15 @@ fn frame(file: &UploadFile, boundary: &str) -> (String, String) {
         .chars()
         .map(|c| if c == '"' || c == '\\' || c.is_control() { '_' } else { c })
         .collect();
-    head += &format!(
+    let part = format!(
         "--{boundary}\r\nContent-Disposition: form-data; name=\"filename\"; filename=\"{name}\"\r\n\
          Content-Type: application/octet-stream\r\n\r\n"
     );
+    head += &part;
     (head, format!("\r\n--{boundary}--\r\n"))
 }
 
-type Chunk = std::io::Result<Bytes>;
+type Chunk = Result<Bytes, Unreadable>;
 
 fn body(
     head: String,
@@ -106,16 +109,15 @@ fn body(
     let source: Pin<Box<dyn AsyncRead + Send>> = Box::pin(source.take(length));
     let file = stream::try_unfold((source, 0), move |(mut source, sent)| {
         let mut chunk = Vec::with_capacity(CHUNK);
-        let next = async move {
-            let count = source.read_buf(&mut chunk).await?;
+        async move {
+            let count = source.read_buf(&mut chunk).await.map_err(Unreadable)?;
             if count == 0 && sent < length {
                 // Fewer bytes than promised would leave the server waiting.
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
+                return Err(Unreadable(io::ErrorKind::UnexpectedEof.into()));
             }
             let sent = sent + count as u64;
             Ok((count > 0).then(|| (Bytes::from(chunk), (source, sent))))
-        };
-        next
+        }
     });
     let mut sent = 0;
     let file = file.inspect(move |chunk: &Chunk| {

@@ -7,6 +7,7 @@
 //! come apart from what it guards; a holder that dies loses it at once.
 
 mod judge;
+mod memory;
 mod note;
 mod sink;
 mod transfer;
@@ -15,15 +16,13 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
 use tokio::sync::OnceCell;
 use url::Url;
 
+use self::memory::Memory;
 use self::note::Look;
 use self::transfer::Received;
 use self::transfer::Transfer;
@@ -75,14 +74,7 @@ struct Inner {
     limits: Limits,
     /// Made at the first question: to read the certificates takes longer than to start.
     client: OnceCell<Client>,
-    failures: Mutex<HashMap<String, Failure>>,
-}
-
-/// The last failed download of an image, for those who waited for it.
-#[derive(Default, Clone)]
-struct Failure {
-    number: u64,
-    reason: String,
+    memory: Memory,
 }
 
 impl Cache {
@@ -95,7 +87,7 @@ impl Cache {
 
     fn with_limits(settings: CacheSettings, limits: Limits) -> Result<Self, Error> {
         files::prepare_directory(&settings.directory)?;
-        let inner = Inner { settings, limits, client: OnceCell::new(), failures: Mutex::default() };
+        let inner = Inner { settings, limits, client: OnceCell::new(), memory: Memory::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -150,7 +142,12 @@ impl Cache {
         match self.look(&place, image).await? {
             Look::Absent => return Ok(None),
             Look::Agreed => return Ok(Some(place.whole())),
-            Look::Doubtful(_) => {}
+            Look::Doubtful(doubt) => {
+                if let Some(reason) = self.inner.memory.unfit(&image.url, &doubt) {
+                    on_update(judge::anew(&place, &reason));
+                    return Ok(None);
+                }
+            }
         }
         match self.turn(&place, image, remote, &mut on_update).await? {
             Turn::Whole => Ok(Some(place.whole())),
@@ -177,7 +174,7 @@ impl Cache {
         match self.fetch(&hold, image, remote, &mut on_update).await {
             Ok(path) => Ok(path),
             Err(error) => {
-                self.remember(&place, &error);
+                self.inner.memory.remember_failure(&image.url, &error);
                 if error.spoils_the_part()
                     && let Err(other) = hold.discard()
                 {
@@ -275,17 +272,6 @@ impl Cache {
     async fn client(&self) -> Result<&Client, Error> {
         let limits = &self.inner.limits;
         self.inner.client.get_or_try_init(|| async { Client::new(limits.clone()) }).await
-    }
-
-    fn failure(&self, place: &Place) -> Failure {
-        let failures = self.inner.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.get(&place.name).cloned().unwrap_or_default()
-    }
-
-    fn remember(&self, place: &Place, error: &Error) {
-        let mut failures = self.inner.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let failure = failures.entry(place.name.clone()).or_default();
-        *failure = Failure { number: failure.number + 1, reason: with_causes(error) };
     }
 }
 

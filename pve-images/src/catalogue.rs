@@ -337,3 +337,6 @@ fn is_user(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b))
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,8 @@ mod client;
 mod error;
 mod files;
 mod qcow2;
+#[cfg(test)]
+mod reference;
 mod update;
 
 pub use cache::Cache;
@@ -48,5 +50,6 @@ pub use catalogue::Catalogue;
 pub use catalogue::CatalogueError;
 pub use catalogue::Image;
 pub use client::Remote;
+pub use error::Cause;
 pub use error::Error;
 pub use update::Update;

@@ -4,6 +4,8 @@
 pub(crate) const HEADER: usize = 104;
 
 const MAGIC: [u8; 4] = *b"QFI\xfb";
+/// How files begin that xz, gzip, zstd and bzip2 have made.
+const PACKED: [&[u8]; 4] = [b"\xfd7zXZ\0", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh"];
 /// The header of version 2 ends here.
 const HEADER_2: usize = 72;
 /// Incompatible feature: the guest's data lies in another file.
@@ -16,6 +18,8 @@ pub(crate) fn check(header: &[u8]) -> Result<(), &'static str> {
     if !header.starts_with(&MAGIC) {
         return Err(if looks_like_html(header) {
             "it is a web page, perhaps that of a proxy or a login portal"
+        } else if PACKED.iter().any(|magic| header.starts_with(magic)) {
+            "it is compressed, and nothing is unpacked here"
         } else {
             "it does not begin like a qcow2 image"
         });
@@ -79,6 +83,7 @@ mod tests {
         for bytes in [&b""[..], b"QFI", b"<", &[0; HEADER], b"PK\x03\x04"] {
             assert!(check(bytes).unwrap_err().contains("does not begin"), "{bytes:?}");
         }
+        assert!(check(b"\xfd7zXZ\0\0\x04").unwrap_err().contains("compressed"));
         assert!(check(&header(4)).unwrap_err().contains("version"));
     }
 

@@ -39,5 +39,6 @@ pub use request::Invalid;
 pub use request::Request;
 pub use settings::Gateway;
 pub use settings::Limits;
+pub use settings::Patience;
 pub use settings::Settings;
 pub use sweep::Stray;

@@ -17,6 +17,10 @@ pub(crate) struct Package {
 /// ssh and ssh-keygen, which the server itself runs.
 pub(crate) const SSH: Package = Package { name: "openssh-client", proof: "ssh" };
 pub(crate) const CURL: Package = Package { name: "curl", proof: "curl" };
+/// qemu-img, which judges the simulator's images.
+pub(crate) const QEMU_UTILS: Package = Package { name: "qemu-utils", proof: "qemu-img" };
+/// ip, for tests in a network namespace of their own.
+pub(crate) const IPROUTE2: Package = Package { name: "iproute2", proof: "ip" };
 pub(crate) const SHELLCHECK: Package = Package { name: "shellcheck", proof: "shellcheck" };
 
 /// Sees to it that all of `packages` are there, or fails before anything has run.

@@ -7,7 +7,16 @@ use crate::packages;
 use crate::tidy;
 
 pub(crate) fn test(shell: &Shell) -> anyhow::Result<()> {
-    packages::need(shell, &[packages::SSH, packages::SHELLCHECK])?;
+    packages::need(
+        shell,
+        &[
+            packages::SSH,
+            packages::CURL,
+            packages::QEMU_UTILS,
+            packages::IPROUTE2,
+            packages::SHELLCHECK,
+        ],
+    )?;
 
     cmd!(shell, "cargo fmt --all --check").run()?;
     let scripts = tidy::scripts(shell)?;

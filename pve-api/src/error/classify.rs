@@ -14,7 +14,7 @@ use super::Refusal;
 
 /// The error that an answer with a status other than 2xx means.
 pub(crate) fn classify(call: Call, status: u16, reason: &str, body: &[u8]) -> Error {
-    let source = refusal(status, reason, body);
+    let source = Box::new(refusal(status, reason, body));
     match status {
         401 => Error::Unauthorized { call, source },
         403 => forbidden(call, source),
@@ -25,7 +25,7 @@ pub(crate) fn classify(call: Call, status: u16, reason: &str, body: &[u8]) -> Er
         // The connection to the other node failed before anything was sent over it: mostly a host
         // name where a node name should be.
         596 if source.message.contains("certificate") => unreachable(call, source),
-        596..=599 => lost(call, Box::new(source)),
+        596..=599 => lost(call, source),
         _ => failed(call, source),
     }
 }
@@ -64,13 +64,13 @@ fn refusal(status: u16, reason: &str, body: &[u8]) -> Refusal {
     Refusal { status, message, errors: errors.collect() }
 }
 
-fn unreachable(call: Call, source: Refusal) -> Error {
+fn unreachable(call: Call, source: Box<Refusal>) -> Error {
     let node = call.path.strip_prefix("/nodes/").and_then(|rest| rest.split('/').next());
     Error::NodeUnreachable { node: node.map(str::to_owned), call, source }
 }
 
 /// Reads `Permission check failed (/vms/110, VM.Config.Disk|VM.Config.CPU)`.
-fn forbidden(call: Call, source: Refusal) -> Error {
+fn forbidden(call: Call, source: Box<Refusal>) -> Error {
     let inside = source
         .message
         .split_once('(')
@@ -92,7 +92,7 @@ fn forbidden(call: Call, source: Refusal) -> Error {
 }
 
 /// Status 400 (and the rare 404): `errors` by parameter.
-fn wrong_parameters(call: Call, source: Refusal) -> Error {
+fn wrong_parameters(call: Call, source: Box<Refusal>) -> Error {
     let only = match source.errors.iter().next() {
         Some((name, text)) if source.errors.len() == 1 => Some((name.as_str(), text.as_str())),
         _ => None,
@@ -101,7 +101,12 @@ fn wrong_parameters(call: Call, source: Refusal) -> Error {
         Some(("vmid", text)) if text.ends_with("already exists") => {
             Error::AlreadyExists { call, source }
         }
-        Some(("upid", "no such task")) => Error::NotFound { call, source },
+        Some(("upid", "no such task") | ("storage", "No such storage.")) => {
+            Error::NotFound { call, source }
+        }
+        Some((_, text)) if root_only(text) => {
+            Error::NotPermitted { call, path: None, privileges: Vec::new(), source }
+        }
         None if source.status == 404 || source.message.starts_with("No such ") => {
             Error::NotFound { call, source }
         }
@@ -110,7 +115,7 @@ fn wrong_parameters(call: Call, source: Refusal) -> Error {
 }
 
 /// Status 500: the handler gave up with a sentence.
-fn failed(call: Call, source: Refusal) -> Error {
+fn failed(call: Call, source: Box<Refusal>) -> Error {
     let said = source.message.as_str();
     if said.contains("no quorum") {
         return Error::NoQuorum { call, source };
@@ -121,8 +126,11 @@ fn failed(call: Call, source: Refusal) -> Error {
     if said.starts_with("checksum mismatch (file change") {
         return Error::Changed { call, source };
     }
-    if let Some(by) = lock(said) {
+    if let Some(LockName(by)) = lock(said) {
         return Error::Locked { call, by, source };
+    }
+    if root_only(said) {
+        return Error::NotPermitted { call, path: None, privileges: Vec::new(), source };
     }
     if exists(said) {
         return Error::AlreadyExists { call, source };
@@ -133,14 +141,23 @@ fn failed(call: Call, source: Refusal) -> Error {
     Error::Refused { call, source }
 }
 
-/// The lock that the sentence complains about: `Some(None)` is a lock without a name.
-fn lock(said: &str) -> Option<Option<String>> {
+/// Whether only `root@pam` with a password may do it: not even its API token.
+fn root_only(said: &str) -> bool {
+    ["only root can ", "Only root can ", "Only root may "]
+        .iter()
+        .any(|start| said.starts_with(start))
+}
+
+/// A lock that the sentence complains about, by its name if it has one.
+fn lock(said: &str) -> Option<LockName> {
     if let Some((_, by)) = said.split_once(" is locked (") {
-        return Some(by.split(')').next().map(str::to_owned));
+        return Some(LockName(by.split(')').next().map(str::to_owned)));
     }
     (said.starts_with("can't lock file ") || said.contains("error: got lock request timeout"))
-        .then_some(None)
+        .then_some(LockName(None))
 }
+
+struct LockName(Option<String>);
 
 fn exists(said: &str) -> bool {
     // "… already exists on node 'pve1'", "config file already exists", "pool 'p2' already exists",

@@ -32,7 +32,7 @@ impl FromStr for MacAddr {
         let mut parts = text.split(':');
         for octet in &mut octets {
             let part = parts.next().filter(|part| part.len() == 2).ok_or_else(wrong)?;
-            *octet = u8::from_str_radix(part, 16).or_else(|_| Err(wrong()))?;
+            *octet = u8::from_str_radix(part, 16).ok().ok_or_else(wrong)?;
         }
         // The lowest bit of the first byte marks a group address, which no card may have.
         if parts.next().is_some() || octets[0] & 1 == 1 || text.contains('+') {
@@ -58,8 +58,11 @@ impl From<MacAddr> for String {
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02X}:{b:02X}:{c:02X}:{d:02X}:{e:02X}:{g:02X}")
+        for (index, octet) in self.0.iter().enumerate() {
+            let colon = if index == 0 { "" } else { ":" };
+            write!(f, "{colon}{octet:02X}")?;
+        }
+        Ok(())
     }
 }
 

@@ -82,8 +82,8 @@ impl FromStr for Upid {
         }
         Ok(Self {
             text: text.to_owned(),
-            node: node.parse().or_else(|_| Err(wrong()))?,
-            started: u64::from_str_radix(started, 16).or_else(|_| Err(wrong()))?,
+            node: node.parse().ok().ok_or_else(wrong)?,
+            started: u64::from_str_radix(started, 16).ok().ok_or_else(wrong)?,
             kind: kind.to_owned(),
             id: id.to_owned(),
             user: user.to_owned(),

@@ -47,7 +47,7 @@ impl FromStr for UserId {
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let wrong = || InvalidId { text: text.to_owned(), wanted: "an account (user@realm)" };
         let (user, realm) = text.rsplit_once('@').ok_or_else(wrong)?;
-        Self::new(user, realm.parse().or_else(|_| Err(wrong()))?)
+        Self::new(user, realm.parse().ok().ok_or_else(wrong)?)
     }
 }
 
@@ -85,8 +85,8 @@ impl FromStr for TokenId {
             || InvalidId { text: text.to_owned(), wanted: "an API token (user@realm!name)" };
         let (user, name) = text.rsplit_once('!').ok_or_else(wrong)?;
         // A token's name follows the same grammar as a realm's.
-        let name: Realm = name.parse().or_else(|_| Err(wrong()))?;
-        Ok(Self { user: user.parse().or_else(|_| Err(wrong()))?, name: name.to_string() })
+        let name: Realm = name.parse().ok().ok_or_else(wrong)?;
+        Ok(Self { user: user.parse().ok().ok_or_else(wrong)?, name: name.to_string() })
     }
 }
 

@@ -43,7 +43,7 @@ words! {
         E1000e = "e1000e",
         /// Realtek.
         Rtl8139 = "rtl8139",
-        /// VMware.
+        /// By `VMware`.
         Vmxnet3 = "vmxnet3",
         /// Intel, for old guests.
         E1000_82540em = "e1000-82540em",

@@ -10,6 +10,8 @@ use super::PendingValue;
 use super::Qemu;
 use crate::endpoint;
 use crate::error::Result;
+use crate::id::NodeName;
+use crate::id::Vmid;
 use crate::lenient;
 use crate::list::List;
 use crate::record::words;
@@ -86,12 +88,12 @@ impl Qemu<'_> {
     ///
     /// `GET /nodes/{node}/qemu/{vmid}/cloudinit/dump`.
     pub async fn cloudinit_dump(&self, file: &CloudInitFile) -> Result<SecretString> {
-        self.client.get(dump(self, file)).await
+        self.client.get(dump(self.node, self.vmid, file)).await
     }
 }
 
-fn dump(qemu: &Qemu<'_>, file: &CloudInitFile) -> Request {
+pub(crate) fn dump(node: &NodeName, vmid: Vmid, file: &CloudInitFile) -> Request {
     let mut parameters = Parameters::default();
     parameters.set("type", file);
-    qemu.request(&endpoint::CLOUDINIT_DUMP).with(parameters)
+    Request::new(&endpoint::CLOUDINIT_DUMP, &[node, &vmid]).with(parameters)
 }

@@ -64,7 +64,8 @@ macro_rules! config {
             fn take(&mut self, key: &str, value: Value) -> Result<(), Value> {
                 match key {
                     $($one_key => {
-                        self.$one = lenient::value(&value).map_err(|_| value)?;
+                        let Ok(read) = lenient::value(&value) else { return Err(value) };
+                        self.$one = read;
                         return Ok(());
                     })*
                     _ => {}
@@ -72,11 +73,10 @@ macro_rules! config {
                 let Some((prefix, index)) = indexed::split(key) else { return Err(value) };
                 match prefix {
                     $($many_key => {
-                        let read: $many_type = match lenient::value(&value) {
-                            Ok(read) => read,
-                            Err(_) => return Err(value),
+                        let Ok(read) = lenient::value::<$many_type, _>(&value) else {
+                            return Err(value);
                         };
-                        self.$many.insert(index, read).map_err(|_| value).map(drop)
+                        self.$many.insert(index, read).map(drop).or(Err(value))
                     })*
                     _ => Err(value),
                 }
@@ -241,7 +241,7 @@ config! {
         "sata" sata: Property<Drive>, 5;
         /// Drives on SCSI.
         "scsi" scsi: Property<Drive>, 30;
-        /// Drives on VirtIO.
+        /// Drives on `VirtIO`.
         "virtio" virtio: Property<Drive>, 15;
         /// Volumes that belong to it and are not plugged in.
         "unused" unused: String, 255;
@@ -344,13 +344,13 @@ words! {
         Lsi = "lsi",
         /// LSI 53C810.
         Lsi53c810 = "lsi53c810",
-        /// VirtIO, one for all disks.
+        /// `VirtIO`, one for all disks.
         VirtioScsi = "virtio-scsi-pci",
-        /// VirtIO, one for each disk; needed for threads of their own.
+        /// `VirtIO`, one for each disk; needed for threads of their own.
         VirtioScsiSingle = "virtio-scsi-single",
-        /// MegaRAID.
+        /// `MegaRAID`.
         MegaSas = "megasas",
-        /// VMware.
+        /// By `VMware`.
         Pvscsi = "pvscsi",
     }
 }

@@ -85,7 +85,8 @@ impl ConfigUpdate {
         parameters.maybe("delete", list(&delete));
         parameters.maybe("revert", list(&self.revert));
         parameters.maybe("digest", self.digest.as_ref());
-        parameters.switch("force", self.force);
+        // Alone it would be refused.
+        parameters.switch("force", self.force && !delete.is_empty());
         parameters
     }
 }
@@ -105,16 +106,14 @@ impl Qemu<'_> {
     ///
     /// `GET /nodes/{node}/qemu/{vmid}/config`.
     pub async fn config(&self) -> Result<QemuConfig> {
-        self.client.get(self.request(&endpoint::QEMU_CONFIG)).await
+        self.client.get(config(self.node, self.vmid, false)).await
     }
 
     /// Reads the configuration as it is in effect.
     ///
     /// `GET /nodes/{node}/qemu/{vmid}/config?current=1`.
     pub async fn active_config(&self) -> Result<QemuConfig> {
-        let mut parameters = Parameters::default();
-        parameters.switch("current", true);
-        self.client.get(self.request(&endpoint::QEMU_CONFIG).with(parameters)).await
+        self.client.get(config(self.node, self.vmid, true)).await
     }
 
     /// Changes the configuration and waits for it. What a running machine cannot change becomes
@@ -144,6 +143,12 @@ impl Qemu<'_> {
 
 pub(crate) fn create(node: &NodeName, machine: &Create) -> Request {
     Request::new(&endpoint::QEMU_CREATE, &[node]).with(machine.parameters())
+}
+
+pub(crate) fn config(node: &NodeName, vmid: Vmid, active: bool) -> Request {
+    let mut parameters = Parameters::default();
+    parameters.switch("current", active);
+    Request::new(&endpoint::QEMU_CONFIG, &[node, &vmid]).with(parameters)
 }
 
 pub(crate) fn update(

@@ -88,7 +88,7 @@ impl Qemu<'_> {
     ///
     /// `GET /nodes/{node}/qemu/{vmid}/migrate`.
     pub async fn check_migration(&self, target: Option<&NodeName>) -> Result<MigrationCheck> {
-        self.client.get(check(self, target)).await
+        self.client.get(check(self.node, self.vmid, target)).await
     }
 
     /// Moves the machine to another node.
@@ -100,10 +100,10 @@ impl Qemu<'_> {
     }
 }
 
-fn check(qemu: &Qemu<'_>, target: Option<&NodeName>) -> Request {
+pub(crate) fn check(node: &NodeName, vmid: Vmid, target: Option<&NodeName>) -> Request {
     let mut parameters = Parameters::default();
     parameters.maybe("target", target);
-    qemu.request(&endpoint::QEMU_MIGRATE_CHECK).with(parameters)
+    Request::new(&endpoint::QEMU_MIGRATE_CHECK, &[node, &vmid]).with(parameters)
 }
 
 pub(crate) fn migrate(node: &NodeName, vmid: Vmid, how: &Migrate) -> Request {

@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 
 use rustls::CertificateError;
@@ -21,6 +20,7 @@ use rustls::pki_types::UnixTime;
 
 use super::Certificate;
 use super::Fingerprint;
+use crate::error::find;
 
 /// What makes a certificate acceptable.
 #[derive(Debug)]
@@ -61,18 +61,7 @@ impl StdError for Refused {}
 
 /// The certificate whose refusal is behind `error`, and why it was refused.
 pub(crate) fn refused(error: &(dyn StdError + 'static)) -> Option<(Certificate, String)> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return from_tls(tls);
-        }
-        // `source` of an I/O error skips the error that it was made of.
-        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner as &(dyn StdError + 'static)),
-            None => error.source(),
-        };
-    }
-    None
+    find::<rustls::Error>(error).and_then(from_tls)
 }
 
 fn from_tls(error: &rustls::Error) -> Option<(Certificate, String)> {

@@ -36,6 +36,11 @@ impl Cache {
             Look::Agreed => return Ok(Some(place.whole())),
             Look::Doubtful(doubt) => Arc::new(doubt),
         };
+        // One that had its turn before us may have found it out.
+        if let Some(reason) = self.inner.memory.unfit(&image.url, &doubt) {
+            on_update(anew(place, &reason));
+            return Ok(None);
+        }
         let list = self.list_of(image);
         if let Some(note) = doubt.note.as_ref().filter(|note| note.verified || list.is_none()) {
             on_update(Update::Notice(format!(
@@ -73,10 +78,8 @@ impl Cache {
                 adopt(place, image, &doubt, sum, verified).await.map(Some)
             }
             Err(reason) => {
-                on_update(Update::Notice(format!(
-                    "{} was there already but is not used: {reason}; it is downloaded anew",
-                    place.name
-                )));
+                self.inner.memory.remember_unfit(&image.url, &doubt, &reason);
+                on_update(anew(place, &reason));
                 Ok(None)
             }
         }
@@ -100,6 +103,14 @@ impl Cache {
             },
         })
     }
+}
+
+/// The notice that a file is not the image.
+pub(super) fn anew(place: &Place, reason: &str) -> Update {
+    Update::Notice(format!(
+        "{} was there already but is not used: {reason}; it is downloaded anew",
+        place.name
+    ))
 }
 
 /// The checksum of a file, or why it is no image.

@@ -9,6 +9,7 @@ mod reuse;
 mod room;
 mod together;
 mod trust;
+mod way;
 
 use std::path::Path;
 use std::path::PathBuf;

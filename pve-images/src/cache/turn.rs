@@ -65,7 +65,7 @@ impl Cache {
     ) -> Result<Turn, Error> {
         let length = remote.and_then(|remote| remote.length);
         let verified = self.list_of(image).is_some();
-        let failures = self.failure(place).number;
+        let failures = self.inner.memory.failure(&image.url).number;
         let mut waiting: Option<Pace> = None;
         loop {
             let (there, url) = (place.clone(), image.url.clone());
@@ -73,12 +73,12 @@ impl Cache {
                 Glance::Whole => return Ok(Turn::Whole),
                 Glance::Ours(hold) => {
                     if waiting.is_some() {
-                        let failure = self.failure(place);
+                        let failure = self.inner.memory.failure(&image.url);
                         if failure.number != failures {
                             return Err(Error::Elsewhere { reason: failure.reason });
                         }
                         on_update(Update::Notice(format!(
-                            "the other download of {} ended without the image: this one goes on",
+                            "the other one ended without {}: this one goes on",
                             place.name
                         )));
                     }
@@ -87,7 +87,7 @@ impl Cache {
                 Glance::Busy { done, total } => {
                     if waiting.is_none() {
                         on_update(Update::Notice(format!(
-                            "{} is being downloaded already: waiting for that",
+                            "{} is already being downloaded or checked elsewhere: waiting for that",
                             place.name
                         )));
                     }

@@ -7,14 +7,21 @@ use sha_crypt::ShaCrypt;
 
 use super::problem::Problem;
 
+/// Random bytes of a salt, 16 characters when written: a guest's crypt cuts a longer salt off, and
+/// then no password fits the hash.
+const SALT: usize = 12;
+
 /// SHA-512 crypt (`$6$…`) with a random salt; Proxmox VE keeps such a hash as it is.
 pub(crate) async fn hash(password: &SecretString) -> Result<String, Problem> {
     let password = password.clone();
     // Thousands of rounds: not on a thread that serves others.
     let hash = tokio::task::spawn_blocking(move || {
+        let salt = sha_crypt::password_hash::try_generate_salt()
+            .map_err(|error| format!("there is no random salt: {error}"))?;
         ShaCrypt::default()
-            .hash_password(password.expose_secret().as_bytes())
+            .hash_password_with_salt(password.expose_secret().as_bytes(), &salt[..SALT])
             .map(|hash| hash.to_string())
+            .map_err(|error| error.to_string())
     });
     match hash.await {
         Ok(Ok(hash)) => Ok(hash),
@@ -34,6 +41,8 @@ mod tests {
         let password = SecretString::from("it's \"$HOME\" \\ ü ".repeat(12));
         let (first, second) = (hash(&password).await.unwrap(), hash(&password).await.unwrap());
         assert!(first.starts_with("$6$") && first != second, "{first}");
+        let salt = first.split('$').nth_back(1).unwrap();
+        assert_eq!(salt.len(), 16, "crypt(3) uses no more than that, and writes no more back");
         ShaCrypt::default()
             .verify_password(password.expose_secret().as_bytes(), first.as_str())
             .unwrap();

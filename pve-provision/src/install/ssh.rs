@@ -214,8 +214,10 @@ pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
 fn classify(words: &str) -> LoginError {
     let last = words.lines().last().unwrap_or("ssh ended without a word").trim().to_owned();
     let has = |part: &str| words.contains(part);
-    if has("IDENTIFICATION HAS CHANGED") || has("Host key verification failed") {
-        LoginError::HostKeyChanged("the key is not the one of the first login".to_owned())
+    if has("IDENTIFICATION HAS CHANGED") {
+        LoginError::HostKeyChanged("the key is not the one that is known".to_owned())
+    } else if has("Host key verification failed") {
+        LoginError::Other("the host key is not known".to_owned())
     } else if has("Permission denied") || has("Too many authentication failures") {
         LoginError::Refused(last)
     } else if has("Connection refused") {
@@ -322,6 +324,7 @@ mod tests {
             "Connection timed out during banner exchange\r\nConnection to 192.0.2.1 port 22 timed out",
             "Warning: Permanently added\r\ndebian@192.0.2.1: Permission denied (publickey).",
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.",
+            "No ED25519 host key is known for pve2 and you have requested strict checking.\r\nHost key verification failed.",
             "",
         ]
         .map(|words| classify(words).to_string());
@@ -332,7 +335,8 @@ mod tests {
         connection reset: Connection reset by 192.0.2.1 port 22
         no banner: Connection to 192.0.2.1 port 22 timed out
         login refused: debian@192.0.2.1: Permission denied (publickey).
-        the host key has changed: the key is not the one of the first login
+        the host key has changed: the key is not the one that is known
+        the host key is not known
         ssh ended without a word
         ");
     }

@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 use std::sync::RwLock;
 use std::sync::RwLockReadGuard;
 use std::sync::Weak;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use pve_api::NodeName;
@@ -17,6 +18,7 @@ use pve_api::Vmid;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -33,6 +35,9 @@ use crate::step::Step;
 
 /// Lines and progress are not waited for until this many records wait for the disk.
 const UNWAITED: usize = 256;
+
+/// Readers are woken no more often than this: a burst of lines goes to a thousand readers in few packets.
+const PACE: Duration = Duration::from_millis(20);
 
 /// A handle on a job; clones are handles on the same one.
 #[derive(Debug, Clone)]
@@ -71,6 +76,7 @@ pub(super) struct Inner {
     file: Mutex<Option<LogFile>>,
     log: RwLock<Log>,
     growth: watch::Sender<Growth>,
+    pace: Mutex<Pace>,
 }
 
 /// What is reported but not yet on disk.
@@ -102,6 +108,13 @@ pub(super) struct Growth {
     /// The number of the next event.
     pub(super) events: u64,
     pub(super) ended: bool,
+}
+
+/// When readers were woken last, and whether a task will wake them again.
+#[derive(Debug, Default)]
+struct Pace {
+    last: Option<Instant>,
+    scheduled: bool,
 }
 
 impl Job {
@@ -231,6 +244,7 @@ impl Inner {
             file: Mutex::new(file),
             log: RwLock::new(log),
             growth: watch::Sender::new(growth),
+            pace: Mutex::default(),
         })
     }
 
@@ -314,6 +328,32 @@ impl Inner {
         file.append(batch.iter().map(|queued| &queued.record))
     }
 
+    /// Wakes the readers, now or soon.
+    fn announce(self: &Arc<Self>, growth: Growth) {
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = pace.last.map(|last| last + PACE).filter(|due| *due > Instant::now());
+        match due {
+            Some(due) if !growth.ended => {
+                if !pace.scheduled {
+                    pace.scheduled = true;
+                    tokio::spawn(Arc::clone(self).announce_at(due));
+                }
+            }
+            _ => {
+                pace.last = Some(Instant::now());
+                self.growth.send_replace(growth);
+            }
+        }
+    }
+
+    async fn announce_at(self: Arc<Self>, due: Instant) {
+        tokio::time::sleep_until(due).await;
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.scheduled = false;
+        pace.last = Some(Instant::now());
+        self.growth.send_replace(self.log().growth());
+    }
+
     fn publish(self: &Arc<Self>, batch: Vec<Queued>) -> Vec<oneshot::Sender<io::Result<()>>> {
         let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
         let mut waiters = Vec::with_capacity(batch.len());
@@ -329,7 +369,7 @@ impl Inner {
                 jobs.retire(self);
             }
         }
-        self.growth.send_replace(growth);
+        self.announce(growth);
         waiters
     }
 }

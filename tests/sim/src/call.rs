@@ -14,10 +14,12 @@ use crate::schema;
 use crate::schema::Parameters;
 use crate::world::World;
 
+mod cpu;
 pub mod create;
 pub mod destroy;
 pub mod drive;
 pub mod import;
+mod keys;
 pub mod list;
 pub mod migrate;
 pub mod power;
@@ -172,6 +174,7 @@ impl Answer {
     }
 
     /// The call failed after it had printed or changed something.
+    #[must_use]
     pub fn failed(self, died: Died) -> Self {
         Self {
             status: died.status,

@@ -15,6 +15,7 @@ pub mod face;
 pub mod guest;
 pub mod mirror;
 pub mod node_ssh;
+pub mod real;
 pub mod schema;
 pub mod sim;
 pub mod ssh;

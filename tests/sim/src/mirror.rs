@@ -20,6 +20,7 @@ use std::hash::Hash;
 use std::hash::Hasher;
 use std::io;
 use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -124,8 +125,13 @@ pub struct Requested {
 impl Mirror {
     /// Starts an empty mirror on a free port; `directory` is for the files that it makes.
     pub async fn start(address: IpAddr, directory: &Path) -> io::Result<Self> {
+        Self::start_at(SocketAddr::new(address, 0), directory).await
+    }
+
+    /// Like [`Mirror::start`], on a port that others know beforehand.
+    pub async fn start_at(address: SocketAddr, directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
-        let listener = TcpListener::bind((address, 0)).await?;
+        let listener = TcpListener::bind(address).await?;
         let url = format!("http://{}", listener.local_addr()?);
         let shared = Arc::new(Shared { directory: directory.to_owned(), state: Mutex::default() });
         let router = Router::new().fallback(answer::answer).with_state(Arc::clone(&shared));

@@ -199,7 +199,7 @@ pub fn check(
                 } else if let Some(needed) = &definition.requires
                     && !parameters.contains_key(needed)
                 {
-                    errors.insert(needed.clone(), missing_required(release, needed, name));
+                    errors.insert(needed.clone(), missing_required(release, name));
                 }
             }
         }
@@ -212,11 +212,10 @@ pub fn check(
     errors
 }
 
-fn missing_required(release: Release, needed: &str, by: &str) -> String {
+fn missing_required(release: Release, by: &str) -> String {
     match release {
         Release::V9_2 => format!("missing property required by '{by}'"),
-        Release::V8_4 => format!("missing property - '{by}' requires this property ({needed})")
-            .replace(&format!(" ({needed})"), ""),
+        Release::V8_4 => format!("missing property - '{by}' requires this property"),
     }
 }
 

@@ -19,17 +19,18 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::guest::Behaviour;
 use crate::guest::Guests;
 use crate::mirror::Mirror;
 use crate::node_ssh::NodeSsh;
-use crate::schema::Release;
+use crate::real::Hypervisor;
 use crate::world::Disks;
-use crate::world::Storage;
 use crate::world::World;
 
 mod commands;
+mod config;
 mod directory;
 mod effects;
 mod fault;
@@ -39,6 +40,8 @@ mod recorder;
 mod socket;
 
 pub use commands::Commands;
+pub use config::Config;
+pub use config::Place;
 pub use fault::Fault;
 pub use fault::FaultAnswer;
 pub use fault::Faults;
@@ -46,62 +49,6 @@ pub use recorder::Recorded;
 
 /// The port of the SSH servers of guests and nodes; nothing below 1024 needs to be opened.
 const SSH_PORT: u16 = 2222;
-
-/// What a cluster is to be like.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Names of the nodes; the first is the main node, two or more are a cluster.
-    pub nodes: Vec<String>,
-    /// Which release answers.
-    pub release: Release,
-    /// How long each command takes.
-    pub latency: Duration,
-    /// How long a command waits for a VM's lock.
-    pub lock_patience: Duration,
-    /// The storages.
-    pub storages: Vec<Storage>,
-    /// Faults that are there from the start.
-    pub faults: Vec<Fault>,
-    /// How guests behave for which nothing else is said.
-    pub behaviour: Behaviour,
-    /// The directory for all state; a new one in the system's temporary directory when absent.
-    pub directory: Option<PathBuf>,
-    /// The `pve-sim` program, which becomes the faces; looked for beside the running program and
-    /// above it when absent.
-    pub program: Option<PathBuf>,
-    /// Where the guests live.
-    pub place: Place,
-}
-
-/// The network of a simulated cluster: a /24 with the gateway at its `.1` and nodes from `.11`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Place {
-    /// A free /24 in 127/8, with acted guests.
-    #[default]
-    Loopback,
-    /// A network that exists, where this is the gateway; volumes are files, guests are real.
-    Real(Ipv4Addr),
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            nodes: vec!["pve1".to_owned()],
-            release: Release::default(),
-            latency: Duration::ZERO,
-            lock_patience: Duration::from_secs(10),
-            storages: vec![
-                Storage::directory("local", "/var/lib/vz", "iso,vztmpl,backup,images,import"),
-                Storage::new("local-zfs", "zfspool", "images,rootdir"),
-            ],
-            faults: Vec::new(),
-            behaviour: Behaviour::default(),
-            directory: None,
-            program: None,
-            place: Place::default(),
-        }
-    }
-}
 
 /// What the parts of a running simulator share.
 #[derive(Debug)]
@@ -114,8 +61,12 @@ struct State {
     lock_patience: Duration,
     locks: Mutex<HashMap<u32, Arc<tokio::sync::Mutex<()>>>>,
     guests: Guests,
+    /// In place of the acted guests.
+    hypervisor: Option<Hypervisor>,
     behaviour: Mutex<Behaviour>,
     behaviours: Mutex<HashMap<u32, Behaviour>>,
+    /// Lets commands go that would never end.
+    ended: CancellationToken,
 }
 
 impl State {
@@ -150,7 +101,7 @@ pub struct Sim {
     addresses: BTreeMap<String, Ipv4Addr>,
     mirror: Mirror,
     images_file: PathBuf,
-    nodes: Vec<(String, NodeSsh)>,
+    nodes: Mutex<Vec<(String, NodeSsh)>>,
     server: JoinHandle<()>,
     /// Holds the network.
     _claim: Option<std::net::TcpListener>,
@@ -162,18 +113,19 @@ pub struct Sim {
 impl Drop for Sim {
     fn drop(&mut self) {
         self.server.abort();
+        self.state().ended.cancel();
     }
 }
 
 impl Sim {
     /// Starts a cluster.
     pub async fn start(config: Config) -> io::Result<Self> {
-        let (gateway, claim) = match config.place {
+        let (gateway, claim) = match &config.place {
             Place::Loopback => {
                 let (gateway, claim) = network::claim()?;
                 (gateway, Some(claim))
             }
-            Place::Real(gateway) => (gateway, None),
+            Place::Real(gateway) | Place::Interface { gateway, .. } => (*gateway, None),
         };
         let temporary = match &config.directory {
             Some(_) => None,
@@ -188,8 +140,18 @@ impl Sim {
             .zip(&config.nodes)
             .map(|(last, name)| (name.clone(), network::host(gateway, last)))
             .collect();
-        let state = Arc::new(state(&config, &root, &addresses)?);
+        let (hypervisor, powered_off) = match config.place {
+            Place::Loopback | Place::Interface { .. } => (None, None),
+            Place::Real(_) => {
+                let (hypervisor, powered_off) = Hypervisor::new(&root.join("vm"));
+                (Some(hypervisor), Some(powered_off))
+            }
+        };
+        let state = Arc::new(State { hypervisor, ..state(&config, &root, &addresses)? });
         state.publish(&state.world());
+        if let Some(powered_off) = powered_off {
+            tokio::spawn(effects::hear(Arc::downgrade(&state), powered_off));
+        }
         directory::place_faces(&root, config.program.as_deref())?;
         let commands = Commands::new(Arc::clone(&state));
         let server = socket::serve(&root.join("bin"), commands.clone())?;
@@ -203,7 +165,7 @@ impl Sim {
             addresses,
             mirror,
             images_file,
-            nodes,
+            nodes: Mutex::new(nodes),
             server,
             _claim: claim,
             temporary,
@@ -215,6 +177,9 @@ impl Sim {
     pub async fn stop(mut self) {
         for vmid in self.state().guests.known() {
             self.state().guests.stop(vmid).await;
+        }
+        if let Some(hypervisor) = &self.state().hypervisor {
+            hypervisor.stop_all().await;
         }
         if let Some(temporary) = self.temporary.take()
             && let Err(error) = temporary.close()
@@ -252,9 +217,9 @@ impl Sim {
         self.addresses.get(node).map(|address| SocketAddr::from((*address, SSH_PORT)))
     }
 
-    /// The port of the guests' and the nodes' SSH servers.
+    /// The port of the guests' SSH servers; the nodes' are where acted guests' are.
     pub fn ssh_port(&self) -> u16 {
-        SSH_PORT
+        if self.state().hypervisor.is_some() { 22 } else { SSH_PORT }
     }
 
     /// Where the images are.
@@ -277,6 +242,11 @@ impl Sim {
         &self.state().guests
     }
 
+    /// What runs the real guests, where they are real.
+    pub fn hypervisor(&self) -> Option<&Hypervisor> {
+        self.state().hypervisor.as_ref()
+    }
+
     /// Says how a guest behaves from its next start on; without a number, how all others do.
     pub fn behave(&self, vmid: Option<u32>, behaviour: Behaviour) {
         match vmid {
@@ -295,7 +265,29 @@ impl Sim {
 
     /// The lines of a known-hosts file for the nodes.
     pub fn known_hosts(&self) -> String {
-        self.nodes.iter().map(|(name, node)| node.known_hosts_line(&[name])).collect()
+        locked(&self.nodes).iter().map(|(name, node)| node.known_hosts_line(&[name])).collect()
+    }
+
+    /// Cuts a node's power, for good: its guests and its SSH server are gone, and the cluster has
+    /// quorum only while more than half of its nodes are up.
+    pub async fn take_down(&self, node: &str) {
+        locked(&self.nodes).retain(|(name, _)| name != node);
+        let gone = self.change(|world| {
+            if let Some(found) = world.nodes.get_mut(node) {
+                found.online = false;
+            }
+            let up = world.nodes.values().filter(|node| node.online).count();
+            let all = world.nodes.len();
+            if let Some(cluster) = &mut world.cluster {
+                cluster.quorate = up * 2 > all;
+            }
+            let here = world.guests.iter_mut().filter(|(_, guest)| guest.node == node);
+            let running = here.filter_map(|(vmid, guest)| guest.running.take().map(|_| *vmid));
+            running.collect::<Vec<u32>>()
+        });
+        for vmid in gone {
+            self.state().guests.stop(vmid).await;
+        }
     }
 
     /// Every command that was begun, in order.
@@ -362,9 +354,14 @@ fn state(
         latency: Mutex::new(config.latency),
         lock_patience: config.lock_patience,
         locks: Mutex::default(),
-        guests: Guests::new(SSH_PORT),
+        guests: match &config.place {
+            Place::Interface { interface, .. } => Guests::on_interface(SSH_PORT, interface),
+            Place::Loopback | Place::Real(_) => Guests::new(SSH_PORT),
+        },
+        hypervisor: None,
         behaviour: Mutex::new(config.behaviour.clone()),
         behaviours: Mutex::default(),
+        ended: CancellationToken::new(),
         world: Mutex::new(world),
     })
 }

@@ -18,6 +18,9 @@ use tokio::process::Command;
 /// The port of every simulated SSH server in these tests.
 const PORT: u16 = 2222;
 
+/// The port at whose `.1` a network is claimed, by a whole simulator too.
+const CLAIM: u16 = 8006;
+
 /// How long a condition may take to come true.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -33,7 +36,8 @@ impl Network {
     pub(crate) fn claim() -> Self {
         for second in 192..=255 {
             for third in 0..=255 {
-                if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, second, third, 1), PORT)) {
+                if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, second, third, 1), CLAIM))
+                {
                     return Self { prefix: [127, second, third], _claim: Some(claim) };
                 }
             }

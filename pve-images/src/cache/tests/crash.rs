@@ -20,8 +20,18 @@ pub(super) struct Child {
 impl Child {
     /// Downloads an image.
     pub(super) fn download(directory: &Path, image: &Image) -> Self {
-        let program = std::env::current_exe().unwrap();
-        Self::run(Command::new(program).args(arguments("crash::child")), directory, image)
+        Self::download_with(&[], directory, image)
+    }
+
+    /// Downloads an image with some variables set.
+    pub(super) fn download_with(
+        variables: &[(&str, &str)],
+        directory: &Path,
+        image: &Image,
+    ) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(arguments("crash::child")).envs(variables.iter().copied());
+        Self::run(&mut command, directory, image)
     }
 
     /// Runs a command that runs this program in the end.
@@ -99,7 +109,10 @@ pub(super) async fn until(mut so: impl FnMut() -> bool) {
 #[ignore = "run by other tests, as a process of its own"]
 async fn child() {
     let Some((directory, image)) = order() else { return };
-    cache(&directory, Head::Required, true).download(&image, None, |_| {}).await.unwrap();
+    let cache = cache(&directory, Head::Required, true);
+    if let Err(error) = cache.download(&image, None, |_| {}).await {
+        panic!("{}", with_causes(&error));
+    }
 }
 
 #[tokio::test]
@@ -144,9 +157,13 @@ async fn a_kill_around_the_end_is_recovered_from() {
         let mut child = Child::download(place.directory.path(), &image);
         let watched = [place.path(ending), place.path("")];
         // Without a pause: what is looked for is there for less than a millisecond.
-        tokio::task::spawn_blocking(move || while !watched.iter().any(|path| path.exists()) {})
-            .await
-            .unwrap();
+        let looking = tokio::task::spawn_blocking(move || {
+            let begun = std::time::Instant::now();
+            while !watched.iter().any(|path| path.exists()) {
+                assert!(begun.elapsed() < Duration::from_mins(1), "the child never came so far");
+            }
+        });
+        looking.await.unwrap();
         child.kill();
         assert!(!place.path("").exists() || std::fs::read(place.path("")).unwrap() == body);
 
@@ -158,7 +175,9 @@ async fn a_kill_around_the_end_is_recovered_from() {
     }
 }
 
-/// The files that a crash can leave, by the point where it comes.
+/// The endings of files and their bytes.
+type Files<'a> = &'a [(&'a str, &'a [u8])];
+
 #[tokio::test]
 async fn every_state_that_a_crash_can_leave_ends_with_a_whole_image() {
     let body = content(400_000, 3);
@@ -177,7 +196,7 @@ async fn every_state_that_a_crash_can_leave_ends_with_a_whole_image() {
     let (half, empty) = (&body[..200_000], &b""[..]);
     let (part, noted, new) = (".part", ".part.json", ".json.new");
     let cut = &state.as_bytes()[..20];
-    let states: [(&str, &[(&str, &[u8])], usize); 10] = [
+    let states: [(&str, Files<'_>, usize); 10] = [
         ("locked, nothing came", &[(part, empty)], 1),
         ("old bytes, not yet removed", &[(part, half)], 1),
         ("while its note was written", &[(part, empty), (".part.json.new", cut)], 1),

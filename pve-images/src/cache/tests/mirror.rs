@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use tokio::io::AsyncBufReadExt;
+use tokio::io::AsyncRead;
+use tokio::io::AsyncWrite;
 use tokio::io::AsyncWriteExt;
 use tokio::io::BufReader;
 use tokio::net::TcpListener;
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::Duration;
+use tokio_rustls::TlsAcceptor;
 use url::Url;
 
 /// A request that came.
@@ -112,8 +114,14 @@ pub(super) fn file(asked: &Asked, body: &[u8], etag: &str) -> Reply {
 
 type Handler = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
 
+/// A connection, plain or encrypted.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 /// The server; it ends when dropped.
 pub(super) struct Mirror {
+    scheme: &'static str,
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
     task: JoinHandle<()>,
@@ -122,12 +130,32 @@ pub(super) struct Mirror {
 impl Mirror {
     /// Answers every request by a function.
     pub(super) async fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::listen("http", None, Arc::new(answer)).await
+    }
+
+    /// The same over TLS, and the certificate that has to be trusted for it.
+    pub(super) async fn start_tls(
+        answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> (Self, String) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let settings = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(settings));
+        (Self::listen("https", Some(acceptor), Arc::new(answer)).await, made.cert.pem())
+    }
+
+    async fn listen(scheme: &'static str, tls: Option<TlsAcceptor>, answer: Handler) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::default();
-        let answer: Handler = Arc::new(answer);
-        let task = tokio::spawn(serve(listener, answer, Arc::clone(&asked)));
-        Self { address, asked, task }
+        let task = tokio::spawn(serve(listener, tls, answer, Arc::clone(&asked)));
+        Self { scheme, address, asked, task }
     }
 
     /// Gives an image and a list that fits it.
@@ -144,7 +172,7 @@ impl Mirror {
     }
 
     pub(super) fn url(&self, name: &str) -> Url {
-        format!("http://{}/{name}", self.address).parse().unwrap()
+        format!("{}://{}/{name}", self.scheme, self.address).parse().unwrap()
     }
 
     /// The requests that came, without those for other paths.
@@ -165,11 +193,23 @@ impl Drop for Mirror {
     }
 }
 
-async fn serve(listener: TcpListener, answer: Handler, log: Arc<Mutex<Vec<Asked>>>) {
+async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    answer: Handler,
+    log: Arc<Mutex<Vec<Asked>>>,
+) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
+        let (tls, answer, log) = (tls.clone(), Arc::clone(&answer), Arc::clone(&log));
         connections.spawn(async move {
+            let stream: Box<dyn Stream> = match tls {
+                None => Box::new(stream),
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => Box::new(stream),
+                    Err(_) => return,
+                },
+            };
             let mut stream = BufReader::new(stream);
             // A client that goes away ends its connection.
             while let Some(asked) = read(&mut stream, &log).await {
@@ -182,7 +222,7 @@ async fn serve(listener: TcpListener, answer: Handler, log: Arc<Mutex<Vec<Asked>
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>, log: &Mutex<Vec<Asked>>) -> Option<Asked> {
+async fn read(stream: &mut BufReader<Box<dyn Stream>>, log: &Mutex<Vec<Asked>>) -> Option<Asked> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -207,7 +247,7 @@ async fn read(stream: &mut BufReader<TcpStream>, log: &Mutex<Vec<Asked>>) -> Opt
 }
 
 /// `None` when the connection is over.
-async fn write(stream: &mut TcpStream, asked: &Asked, reply: Reply) -> Option<()> {
+async fn write(stream: &mut Box<dyn Stream>, asked: &Asked, reply: Reply) -> Option<()> {
     use std::fmt::Write as _;
 
     let mut head = format!("HTTP/1.1 {} Because\r\n", reply.status);
@@ -222,6 +262,7 @@ async fn write(stream: &mut TcpStream, asked: &Asked, reply: Reply) -> Option<()
     }
     head += "\r\n";
     stream.write_all(head.as_bytes()).await.ok()?;
+    stream.flush().await.ok()?;
     if asked.method == "HEAD" {
         return Some(());
     }
@@ -248,5 +289,5 @@ async fn write(stream: &mut TcpStream, asked: &Asked, reply: Reply) -> Option<()
     if reply.framing == Framing::Chunked {
         stream.write_all(b"0\r\n\r\n").await.ok()?;
     }
-    Some(())
+    stream.flush().await.ok()
 }

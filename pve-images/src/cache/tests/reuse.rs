@@ -99,6 +99,8 @@ async fn a_file_that_somebody_put_there_is_not_used_when_its_checksum_is_not_lis
     let (path, notices) = place.cached(&image).await;
     assert_eq!(path, None);
     assert!(notices[0].contains("was there already but is not used"), "{notices:?}");
+    assert_eq!(place.cached(&image).await, (None, notices), "found out once, told each time");
+    assert_eq!(mirror.asked("GET", "/SHA512SUMS").len(), 1);
     assert_eq!(place.download(&image).await.unwrap(), body);
 }
 

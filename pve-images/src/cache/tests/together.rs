@@ -66,7 +66,7 @@ async fn twenty_tasks_make_one_download_and_all_see_its_progress() {
             )),
             "{updates:?}"
         );
-        let word = "is being downloaded already: waiting for that";
+        let word = "waiting for that";
         waited += usize::from(
             updates
                 .iter()
@@ -96,7 +96,10 @@ async fn a_dropped_download_is_gone_on_with_by_one_that_waited() {
     while let Some(update) = heard.recv().await {
         hear(&mut notices, update);
     }
-    assert!(notices[0].contains("ended without the image: this one goes on"), "{notices:?}");
+    assert!(
+        notices[0].contains("ended without small-1-amd64.qcow2: this one goes on"),
+        "{notices:?}"
+    );
     assert!(notices[1].contains("are there from an earlier download"), "{notices:?}");
     let asked = mirror.asked("GET", &format!("/{NAME}"));
     assert!(asked[1].header("range").is_some());
@@ -213,4 +216,27 @@ async fn a_file_that_was_there_is_hashed_by_one_at_a_time() {
     }
     assert_eq!(mirror.asked("GET", "/SHA512SUMS").len(), 1);
     assert_eq!(place.endings(), ["", ".json"]);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_the_image_is_found_out_once_for_all() {
+    let body = content(LENGTH, 9);
+    let mirror = Mirror::good(body.clone()).await;
+    let (place, image) = (Place::new(), image(&mirror));
+    std::fs::write(place.path(""), content(LENGTH, 10)).unwrap();
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        let (cache, image) = (place.cache.clone(), image.clone());
+        tasks.spawn(async move {
+            match cache.cached(&image, None, |_| {}).await.unwrap() {
+                Some(path) => path,
+                None => cache.download(&image, None, |_| {}).await.unwrap(),
+            }
+        });
+    }
+    for path in tasks.join_all().await {
+        assert_eq!(std::fs::read(path).unwrap(), body);
+    }
+    assert_eq!(mirror.downloads(), 1);
+    assert_eq!(mirror.asked("GET", "/SHA512SUMS").len(), 2, "one to judge, one to download");
 }

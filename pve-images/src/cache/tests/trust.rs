@@ -5,9 +5,12 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
+/// Puts something at a path, perhaps a link to another.
+type Trap = fn(&Path, &Path);
+
 /// What another user can put in our way, and the words that name it.
-fn traps() -> Vec<(fn(&Path, &Path), &'static str)> {
-    let mut traps: Vec<(fn(&Path, &Path), &'static str)> = vec![
+fn traps() -> Vec<(Trap, &'static str)> {
+    let mut traps: Vec<(Trap, &'static str)> = vec![
         (|path, other| symlink(other, path).unwrap(), "is a symbolic link"),
         (|path, _| symlink("/nowhere/at/all", path).unwrap(), "is a symbolic link"),
         (|path, _| std::fs::create_dir(path).unwrap(), "is not a plain file"),
@@ -109,15 +112,15 @@ async fn what_a_crash_left_of_ours_is_no_hindrance() {
 fn a_directory_in_which_others_could_replace_files_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mode = |mode| std::fs::Permissions::from_mode(mode);
-    let made = directory.path().join("made/on the way");
+    let deep = directory.path().join("made on/the way");
     let settings = |path: &Path| settings(path, Head::Required, true);
-    Cache::new(settings(&made)).unwrap();
-    assert!(made.is_dir());
-    std::fs::set_permissions(&made, mode(0o777)).unwrap();
-    let error = Cache::new(settings(&made)).err().unwrap();
+    Cache::new(settings(&deep)).unwrap();
+    assert!(deep.is_dir());
+    std::fs::set_permissions(&deep, mode(0o777)).unwrap();
+    let error = Cache::new(settings(&deep)).err().unwrap();
     assert!(error.to_string().contains("everybody may replace our files"), "{error}");
-    std::fs::set_permissions(&made, mode(0o1777)).unwrap();
-    Cache::new(settings(&made)).unwrap();
+    std::fs::set_permissions(&deep, mode(0o1777)).unwrap();
+    Cache::new(settings(&deep)).unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
     let error = Cache::new(settings(&file)).err().unwrap();

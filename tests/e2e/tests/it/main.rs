@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
 
 mod documents;
+mod durability;
+mod install;
 mod specification;

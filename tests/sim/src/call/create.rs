@@ -9,6 +9,7 @@ use crate::call::Request;
 use crate::call::Worker;
 use crate::call::drive;
 use crate::call::drive::Drive;
+use crate::call::keys::check_keys;
 use crate::call::update::tidy;
 use crate::schema::Properties;
 use crate::world::Configuration;
@@ -53,6 +54,7 @@ pub fn create(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         }
     }
     root_only(request)?;
+    check_keys(request)?;
     if let Some(guest) = world.guests.get(&vmid) {
         let kind = if guest.kind == Kind::Qemu { "VM" } else { "CT" };
         let text = format!("{kind} {vmid} already exists on node '{}'", guest.node);

@@ -123,7 +123,7 @@ pub fn next_id(world: &World, request: Request<'_>) -> Result<Answer, Died> {
             return Err(Died::parameter("vmid", format!("VM {text} already exists")));
         }
         Some(_) => request.vmid,
-        None => (100..).find(|vmid| !taken(*vmid)).unwrap_or_default(),
+        None => (100..1_000_000_000).find(|vmid| !taken(*vmid)).unwrap_or_default(),
     };
     Ok(Answer::data(Value::from(vmid.to_string())))
 }
@@ -142,8 +142,7 @@ pub fn resources(world: &World, request: Request<'_>) -> Answer {
         entries.extend(nodes(world).data.as_array().cloned().unwrap_or_default());
     }
     if wanted("storage") {
-        for (name, node) in world.nodes.iter().filter(|(_, node)| node.online) {
-            let _ = node;
+        for (name, _) in world.nodes.iter().filter(|(_, node)| node.online) {
             for storage in world.storages.values().filter(|one| !one.disabled && one.on(name)) {
                 entries.push(json!({
                     "content": storage.content.join(","), "disk": storage.used * 1024,
@@ -246,9 +245,13 @@ fn common(world: &World, vmid: u32, guest: &Guest) -> Map<String, Value> {
     put("uptime", json!(facts.uptime));
     put("vmid", json!(vmid));
     put("cpu", json!(0));
-    if world.release == Release::V9_2 {
-        put("memhost", json!(0));
-    }
+    match world.release {
+        Release::V9_2 => put("memhost", json!(0)),
+        Release::V8_4 => {
+            put("diskread", json!(0));
+            put("diskwrite", json!(0))
+        }
+    };
     for key in ["lock", "tags"] {
         if let Some(value) = guest.configuration.get(key).filter(|value| *value != " ") {
             put(key, json!(value));

@@ -2,8 +2,10 @@
 
 use crate::call::Answer;
 use crate::call::Died;
+use crate::call::Output;
 use crate::call::Request;
 use crate::call::Worker;
+use crate::call::cpu::lacking;
 use crate::call::guest_spec;
 use crate::effect::Effect;
 use crate::world::Configuration;
@@ -65,6 +67,7 @@ pub fn start(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
             if spec.cloud_init.is_some() {
                 output.say("generating cloud-init ISO");
             }
+            check_processor(world, &node, spec.cpu.as_deref(), output)?;
             output.effect(Effect::Started(Box::new(spec)));
             Ok(())
         })
@@ -91,6 +94,25 @@ fn check_cores(world: &World, node: &str, cores: u32) -> Result<(), Died> {
         }
         _ => Ok(()),
     }
+}
+
+/// QEMU names each feature that the host lacks and gives up.
+fn check_processor(
+    world: &World,
+    node: &str,
+    cpu: Option<&str>,
+    output: &mut Output,
+) -> Result<(), Died> {
+    let flags = world.nodes.get(node).map_or("", |node| node.flags.as_str());
+    let lacking = lacking(cpu.unwrap_or_default(), flags);
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    for flag in lacking {
+        output.say(format!("kvm: warning: host doesn't support requested feature: {flag}"));
+    }
+    output.say("kvm: Host doesn't support requested features");
+    Err(Died::new("start failed: QEMU exited with code 1"))
 }
 
 fn check_bridges(options: &std::collections::BTreeMap<String, String>) -> Result<(), Died> {

@@ -161,12 +161,9 @@ fn network_config(options: &Options) -> String {
         };
         text.push_str(&interface(index, net, config));
     }
-    let list = |key: &str| {
-        options.get(key).map(|text| {
-            text.split([' ', ',', ';'])
-                .map(|item| format!("      - '{item}'\n"))
-                .collect::<String>()
-        })
+    let list = |key: &str| -> Option<String> {
+        let items = options.get(key)?.split([' ', ',', ';']);
+        Some(items.fold(String::new(), |text, item| text + "      - '" + item + "'\n"))
     };
     if let Some(servers) = list("nameserver") {
         text.push_str("    - type: nameserver\n      address:\n");

@@ -84,7 +84,7 @@ pub fn content(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         .filter(|volume| volume.storage == name)
         .filter(|volume| volume.node.as_deref().is_none_or(|owner| owner == request.node))
         .filter(|volume| request.get("content").is_none_or(|content| content == volume.content))
-        .filter(|volume| vmid.is_none() || volume.vmid.is_none() || volume.vmid == vmid);
+        .filter(|volume| vmid.is_none() || listed_for(volume, vmid));
     let entries = volumes.map(|volume| {
         let mut entry = json!({
             "content": volume.content, "ctime": world.now, "format": volume.format,
@@ -96,6 +96,15 @@ pub fn content(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         entry
     });
     Ok(Answer::data(entries.collect()))
+}
+
+/// What a listing for one guest keeps: its own volumes, and of what has no owner all but
+/// installation media and container templates.
+fn listed_for(volume: &Volume, vmid: Option<u32>) -> bool {
+    match volume.vmid {
+        Some(_) => volume.vmid == vmid,
+        None => !matches!(volume.content.as_str(), "iso" | "vztmpl"),
+    }
 }
 
 /// `POST /nodes/{node}/storage/{storage}/content`, which is `pvesm alloc`.

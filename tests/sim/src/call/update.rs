@@ -12,6 +12,7 @@ use crate::call::Request;
 use crate::call::create::root_only;
 use crate::call::drive;
 use crate::call::drive::Drive;
+use crate::call::keys::check_keys;
 use crate::schema;
 use crate::schema::Properties;
 use crate::world::Configuration;
@@ -59,6 +60,7 @@ pub fn update(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         return Err(Died::new("no options specified"));
     }
     root_only(request)?;
+    check_keys(request)?;
     let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
     if let Some(digest) = request.get("digest")
         && digest != guest.configuration.digest()
@@ -163,6 +165,12 @@ fn apply(
     for key in deletions {
         next.pending.remove(key);
         next.pending_delete.push(key.clone());
+    }
+    // An order takes the place of the older option.
+    if next.pending.get("boot").is_some_and(|boot| boot.contains("order="))
+        && next.options.contains_key("bootdisk")
+    {
+        next.pending_delete.push("bootdisk".to_owned());
     }
     take_over(world, node, vmid, &mut next, running, request.flag("force"), output);
     if drives.iter().any(Drive::is_cloud_init) {
@@ -306,17 +314,14 @@ fn tags(value: &str) -> String {
 fn network(world: &mut World, value: &str) -> String {
     let mut given = Properties::parse(value);
     let model = ["", "model"].iter().find_map(|key| given.remove(key));
-    let (model, mac) = match model {
-        Some(model) => {
-            let mac = given.remove("macaddr");
-            (model, mac)
-        }
-        None => {
-            let first = given.pairs().next().map(|(key, mac)| (key.to_owned(), mac.to_owned()));
-            let (model, mac) = first.unwrap_or_default();
-            given.remove(&model);
-            (model, Some(mac))
-        }
+    let (model, mac) = if let Some(model) = model {
+        let mac = given.remove("macaddr");
+        (model, mac)
+    } else {
+        let first = given.pairs().next().map(|(key, mac)| (key.to_owned(), mac.to_owned()));
+        let (model, mac) = first.unwrap_or_default();
+        given.remove(&model);
+        (model, Some(mac))
     };
     let mac = mac.map_or_else(|| world.entropy.mac(), |mac| mac.to_uppercase());
     let mut text = format!("{model}={mac}");

@@ -61,13 +61,13 @@ pub(super) fn options(
             None if definition.is_boolean() => {
                 arguments.next_if(|next| !next.starts_with('-')).cloned().unwrap_or_default()
             }
-            None => match arguments.next() {
-                Some(value) => value.clone(),
-                None => {
+            None => {
+                let Some(value) = arguments.next() else {
                     problems.push(format!("Option {name} requires an argument"));
                     continue;
-                }
-            },
+                };
+                value.clone()
+            }
         };
         let value = if definition.is_boolean() { boolean(&value).to_owned() } else { value };
         parameters.insert(name.to_owned(), value);

@@ -23,24 +23,24 @@ const FORMAT_OPTIONS: [&str; 5] =
 
 pub(super) fn begin(world: &mut World, invocation: &Invocation) -> Begun {
     let mut arguments = invocation.arguments.iter();
-    let word = arguments.next().map_or("", String::as_str);
-    let method = match word {
+    let verb = arguments.next().map_or("", String::as_str);
+    let method = match verb {
         "get" => Method::Get,
         "create" => Method::Post,
         "set" => Method::Put,
         "delete" => Method::Delete,
         "" => return Begun::errors(["ERROR: no command specified".to_owned()], 255),
-        _ => return Begun::errors([format!("ERROR: unknown command 'pvesh {word}'")], 255),
+        _ => return Begun::errors([format!("ERROR: unknown command 'pvesh {verb}'")], 255),
     };
     let Some(path) = arguments.next() else {
-        let usage = format!("pvesh {word} <api_path> [OPTIONS] [FORMAT_OPTIONS]");
+        let usage = format!("pvesh {verb} <api_path> [OPTIONS] [FORMAT_OPTIONS]");
         return Begun::errors(["400 not enough arguments".to_owned(), usage], 255);
     };
     let (format, rest) = format_options(arguments.cloned().collect());
     let Some((endpoint, _)) = call::route(method, path) else {
-        return Begun::errors([format!("No '{word}' handler defined for '{path}'")], 1);
+        return Begun::errors([format!("No '{verb}' handler defined for '{path}'")], 1);
     };
-    let usage = usage(word, endpoint);
+    let usage = usage(verb, endpoint);
     let (parameters, positions) = match arguments::options(world.release, endpoint, &rest) {
         Ok(read) => read,
         Err(lines) => return Begun::errors(lines.into_iter().chain([usage]), 255),
@@ -72,13 +72,11 @@ fn run(
         return Begun { lines, effects: answer.effects, next: Next::Work(worker, ending) };
     }
     if !answer.data.is_null() {
-        match print(&answer.data, format) {
-            Some(text) => lines.push(out(text)),
-            None => {
-                lines.push(err("pve-sim: only --output-format json and json-pretty are simulated"));
-                return Begun::exit(lines, 255);
-            }
-        }
+        let Some(text) = print(&answer.data, format) else {
+            lines.push(err("pve-sim: only --output-format json and json-pretty are simulated"));
+            return Begun::exit(lines, 255);
+        };
+        lines.push(out(text));
     }
     Begun { lines, effects: answer.effects, next: Next::Exit(0) }
 }
@@ -107,8 +105,8 @@ fn format_options(arguments: Vec<String>) -> (String, Vec<String>) {
 }
 
 /// The usage line names what must be given.
-fn usage(word: &str, endpoint: &str) -> String {
-    let mut text = format!("pvesh {word} <api_path>");
+fn usage(verb: &str, endpoint: &str) -> String {
+    let mut text = format!("pvesh {verb} <api_path>");
     for (name, definition) in schema::required(endpoint) {
         if !endpoint.contains(&format!("{{{name}}}")) {
             text.push_str(&[" --", name, " <", definition.kind(), ">"].concat());

@@ -25,8 +25,8 @@ use crate::world::World;
 
 pub(super) fn begin(world: &mut World, invocation: &Invocation) -> Begun {
     let Some((command, rest)) = table::find(&table::PVESM, &invocation.arguments) else {
-        let word = invocation.arguments.first().map_or("", String::as_str);
-        return Begun::errors([format!("ERROR: unknown command 'pvesm {word}'")], 255);
+        let verb = invocation.arguments.first().map_or("", String::as_str);
+        return Begun::errors([format!("ERROR: unknown command 'pvesm {verb}'")], 255);
     };
     let mut parameters = match arguments::parse(world.release, command, rest) {
         Ok(parameters) => parameters,
@@ -137,7 +137,11 @@ fn list(data: &Value) -> Vec<Line> {
     const ORDER: [&str; 7] = ["images", "rootdir", "vztmpl", "iso", "backup", "import", "snippets"];
     let mut entries: Vec<&Value> = data.as_array().into_iter().flatten().collect();
     let place = |entry: &Value| ORDER.iter().position(|content| entry["content"] == *content);
-    entries.sort_by_key(|entry| (place(entry), text(&entry["format"]), text(&entry["volid"])));
+    // Images to import are collected format by format.
+    let format = |entry: &Value| {
+        if entry["content"] == "import" { text(&entry["format"]) } else { String::new() }
+    };
+    entries.sort_by_key(|entry| (place(entry), format(entry), text(&entry["volid"])));
     let ids = entries.iter().map(|entry| text(&entry["volid"]).len());
     let width = ids.max().unwrap_or(5);
     let row = |columns: [&str; 5]| {

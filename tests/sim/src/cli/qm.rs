@@ -23,6 +23,7 @@ use crate::call::Line;
 use crate::call::Request;
 use crate::schema;
 use crate::schema::Parameters;
+use crate::schema::Release;
 use crate::world::World;
 
 /// The recorded usage.
@@ -45,7 +46,7 @@ const DESCRIPTION: &AsciiSet = &CONTROLS.add(b'%').add(b':');
 
 pub(super) fn begin(world: &mut World, invocation: &Invocation) -> Begun {
     let Some((command, rest)) = table::find(&table::QM, &invocation.arguments) else {
-        return unknown(&invocation.arguments);
+        return unknown(world.release, &invocation.arguments);
     };
     let parsed = arguments::parse(world.release, command, rest);
     let mut parameters = match parsed {
@@ -63,24 +64,25 @@ pub(super) fn begin(world: &mut World, invocation: &Invocation) -> Begun {
 }
 
 /// A command that is not there: Proxmox VE's usage, or a word about what is not simulated.
-fn unknown(arguments: &[String]) -> Begun {
-    let Some(word) = arguments.first() else {
-        return Begun::errors(usage("ERROR: no command specified".to_owned()), 255);
+fn unknown(release: Release, arguments: &[String]) -> Begun {
+    let Some(verb) = arguments.first() else {
+        return Begun::errors(usage(release, "ERROR: no command specified".to_owned()), 255);
     };
     let known = USAGE.lines().any(|line| {
         line.trim_start()
             .strip_prefix("qm ")
-            .is_some_and(|line| line.split(' ').next() == Some(word))
+            .is_some_and(|line| line.split(' ').next() == Some(verb))
     });
     if known {
-        return Begun::errors([format!("pve-sim: 'qm {word}' is not simulated")], 255);
+        return Begun::errors([format!("pve-sim: 'qm {verb}' is not simulated")], 255);
     }
-    Begun::errors(usage(format!("ERROR: unknown command 'qm {word}'")), 255)
+    Begun::errors(usage(release, format!("ERROR: unknown command 'qm {verb}'")), 255)
 }
 
-fn usage(first: String) -> Vec<String> {
+fn usage(release: Release, first: String) -> Vec<String> {
+    let there = |line: &&str| release == Release::V9_2 || !line.contains("enroll-efi-keys");
     let mut lines = vec![first];
-    lines.extend(USAGE.lines().map(str::to_owned));
+    lines.extend(USAGE.lines().filter(there).map(str::to_owned));
     lines
 }
 

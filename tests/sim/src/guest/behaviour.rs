@@ -44,6 +44,35 @@ impl Default for Behaviour {
     }
 }
 
+impl Behaviour {
+    /// A good guest that takes its time, for people to watch: some ten seconds until all is done.
+    pub fn unhurried() -> Self {
+        let seconds = Duration::from_secs;
+        let boot = Boot {
+            port: When::Between(seconds(1), seconds(3)),
+            banner: When::After(Duration::from_millis(300)),
+            login: When::After(Duration::from_millis(700)),
+            ..Boot::default()
+        };
+        let lines = [
+            "Hit:1 http://deb.example.org/debian stable InRelease\n",
+            "Reading package lists...\n",
+            "Calculating upgrade...\n",
+            "0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n",
+            "Setting up qemu-guest-agent ...\n",
+        ];
+        let lines = lines.map(|line| Play::out(line).after(Duration::from_millis(400))).into();
+        Self {
+            first: boot.clone(),
+            again: boot,
+            cloud_init: CloudInit { takes: seconds(2), ..CloudInit::default() },
+            script: Script { lines, ..Script::default() },
+            powers_off: When::After(seconds(1)),
+            ..Self::default()
+        }
+    }
+}
+
 /// When something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {

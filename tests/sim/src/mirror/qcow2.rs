@@ -165,6 +165,7 @@ mod tests {
     use std::fs::File;
     use std::process::Command;
 
+    use super::CLUSTER;
     use super::Fill;
     use super::Qcow2;
 
@@ -180,6 +181,8 @@ mod tests {
             (512, 0, Fill::Holes),
             (1000 * 1000 * 1000, 1024 * MIB, Fill::Holes),
             (4096 * MIB, 3000 * MIB, Fill::Holes),
+            // All but the blocks themselves would fit into one block of counts.
+            (4096 * MIB, 32761 * CLUSTER, Fill::Holes),
         ] {
             Qcow2 { virtual_size, allocated, fill }.write(File::create(&path).unwrap()).unwrap();
             let check = Command::new("qemu-img")

@@ -60,6 +60,7 @@ impl Properties {
 
     /// Puts the part without a key first and the others in alphabetical order, as the
     /// configuration is written.
+    #[must_use]
     pub fn sorted(mut self) -> Self {
         self.0.sort();
         self
@@ -92,7 +93,7 @@ pub(super) fn check(
     let given = collect(table, value).map_err(|text| format!("invalid format - {text}\n"))?;
     let mut complaints = String::new();
     let mut complain = |key: &str, text: &str| {
-        complaints.push_str(&format!("{path}.{key}: {text}\n"));
+        complaints.push_str(&[path, ".", key, ": ", text, "\n"].concat());
     };
     for (key, value) in &given {
         match table.get(key) {
@@ -105,7 +106,7 @@ pub(super) fn check(
                 } else if let Some(needed) = &definition.requires
                     && !given.contains_key(needed)
                 {
-                    complain(needed, &missing_required(release, needed, &place));
+                    complain(needed, &missing_required(release, &place));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! How a command is carried out: recorder, faults, locks, latency, and the stages of its work.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,12 +103,28 @@ impl Commands {
             started: 0.0,
             ended: None,
             exit: None,
+            abandoned: false,
         });
-        let code = self.carry_out(&invocation, &sink).await;
+        let code = self.attended(number, &invocation, &sink).await;
         // The record is there before the process is gone.
         self.0.recorder.end(number, code);
         sink.send(Frame::Exit(code));
         code
+    }
+
+    /// Carries a command out whether or not its process is still there, unless the simulator ends.
+    async fn attended(&self, number: usize, invocation: &Invocation, sink: &Sink) -> i32 {
+        let mut work = pin!(self.carry_out(invocation, sink));
+        let ended = self.0.ended.cancelled();
+        tokio::select! {
+            code = &mut work => return code,
+            () = sink.0.closed() => self.0.recorder.abandon(number),
+            () = ended => return 255,
+        }
+        tokio::select! {
+            code = work => code,
+            () = self.0.ended.cancelled() => 255,
+        }
     }
 
     async fn carry_out(&self, invocation: &Invocation, sink: &Sink) -> i32 {

@@ -1,14 +1,35 @@
 //! What is done outside the world.
 
+use std::sync::Weak;
 use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::State;
 use super::locked;
 use crate::effect::Effect;
 
+/// Tells the world of real guests that have powered off by themselves.
+pub(super) async fn hear(state: Weak<State>, mut powered_off: UnboundedReceiver<u32>) {
+    while let Some(vmid) = powered_off.recv().await {
+        if let Some(state) = state.upgrade() {
+            state.world().powered_off(vmid);
+        }
+    }
+}
+
 impl State {
     /// Applies an effect; a failure is the text that Proxmox VE would print.
     pub(super) async fn apply(&self, effect: &Effect) -> Result<(), String> {
+        match &self.hypervisor {
+            Some(hypervisor) => {
+                hypervisor.apply(effect).await.map_err(|error| format!("{error:#}"))
+            }
+            None => self.act(effect).await,
+        }
+    }
+
+    async fn act(&self, effect: &Effect) -> Result<(), String> {
         match effect {
             Effect::Started(spec) => {
                 let own = locked(&self.behaviours).get(&spec.vmid).cloned();

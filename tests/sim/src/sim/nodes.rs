@@ -43,6 +43,9 @@ pub(super) async fn serve(
         let answer = answer(name.clone(), commands.clone());
         nodes.push((name.clone(), NodeSsh::start(address, authorized_keys(root), answer).await?));
     }
+    // As the cluster keeps it for its roots.
+    let known: String = nodes.iter().map(|(name, node)| node.known_hosts_line(&[name])).collect();
+    tokio::fs::write(root.join("pve/priv/known_hosts"), known).await?;
     Ok(nodes)
 }
 

@@ -34,6 +34,8 @@ pub struct Recorded {
     pub ended: Option<f64>,
     /// How it ended.
     pub exit: Option<i32>,
+    /// Whether its process went away before it had ended: it was killed.
+    pub abandoned: bool,
 }
 
 impl Recorded {
@@ -75,6 +77,13 @@ impl Recorder {
         let line = serde_json::to_string(command).unwrap_or_default();
         if let Err(error) = writeln!(locked(&self.file), "{line}") {
             tracing::warn!(%error, "a command could not be recorded");
+        }
+    }
+
+    /// Notes that nobody waits for a command any more.
+    pub(super) fn abandon(&self, number: usize) {
+        if let Some(command) = locked(&self.commands).get_mut(number) {
+            command.abandoned = true;
         }
     }
 

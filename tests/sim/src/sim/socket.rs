@@ -42,8 +42,9 @@ pub(super) fn serve(bin: &Path, commands: Commands) -> io::Result<JoinHandle<()>
 /// One command. When its process goes away the command is carried out all the same.
 async fn speak(stream: UnixStream, commands: Commands) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
     let mut line = String::new();
-    BufReader::new(reader).read_line(&mut line).await?;
+    reader.read_line(&mut line).await?;
     let told: Told = serde_json::from_str(&line)?;
     let invocation = Invocation {
         node: commands.main_node(),
@@ -53,10 +54,16 @@ async fn speak(stream: UnixStream, commands: Commands) -> io::Result<()> {
     };
     let (sink, mut frames) = mpsc::unbounded_channel();
     tokio::spawn(async move { commands.run(invocation, told.environment, sink).await });
-    while let Some(frame) = frames.recv().await {
+    // A face says nothing more: its end of the socket tells when its process has gone.
+    let mut rest = Vec::new();
+    loop {
+        let frame = tokio::select! {
+            frame = frames.recv() => frame,
+            _ = reader.read_until(b'\n', &mut rest) => None,
+        };
+        let Some(frame) = frame else { return Ok(()) };
         let mut line = serde_json::to_vec(&frame)?;
         line.push(b'\n');
         writer.write_all(&line).await?;
     }
-    Ok(())
 }

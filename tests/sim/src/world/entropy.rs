@@ -11,7 +11,7 @@ impl Entropy {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,19 +21,19 @@ impl Entropy {
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(limit.max(1))).unwrap_or_default()
+        u32::try_from(self.number() % u64::from(limit.max(1))).unwrap_or_default()
     }
 
     /// An address with the prefix that Proxmox VE gives.
     pub fn mac(&mut self) -> String {
-        let bytes = self.next().to_be_bytes();
+        let bytes = self.number().to_be_bytes();
         format!("BC:24:11:{:02X}:{:02X}:{:02X}", bytes[0], bytes[1], bytes[2])
     }
 
     /// A random UUID.
     pub fn uuid(&mut self) -> String {
-        let high = self.next();
-        let low = self.next();
+        let high = self.number();
+        let low = self.number();
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
             high >> 32,

@@ -172,7 +172,7 @@ impl World {
                     name.split('.').next() == Some(stem(number).as_str())
                 })
         };
-        let number = (0..).find(|number| !taken(*number)).unwrap_or_default();
+        let number = (0..100_000).find(|number| !taken(*number)).unwrap_or_default();
         if storage.keeps_files() {
             format!("{vmid}/{}.{format}", stem(number))
         } else {
@@ -191,9 +191,8 @@ impl World {
             Some(("iso", file)) => format!("{base}/template/iso/{file}"),
             Some(("vztmpl", file)) => format!("{base}/template/cache/{file}"),
             Some(("backup", file)) => format!("{base}/dump/{file}"),
-            Some(("import" | "snippets", _)) => format!("{base}/{name}"),
+            Some(("import" | "snippets", _)) | None => format!("{base}/{name}"),
             Some(_) => format!("{base}/images/{name}"),
-            None => format!("{base}/{name}"),
         }
     }
 
@@ -238,6 +237,9 @@ pub fn parse_size(text: &str) -> Option<u64> {
         b'T' => (&text[..text.len() - 1], 1 << 40),
         _ => (text, 1),
     };
+    if !number.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);
     }

@@ -1,0 +1,12 @@
+//! The client against a scripted server on loopback, over real TLS.
+
+#![expect(clippy::unwrap_used, reason = "all of it is test code, also where no test is")]
+
+mod login;
+mod secrets;
+mod server;
+mod session;
+mod tasks;
+mod transport;
+mod trust;
+mod upload;

@@ -1,0 +1,78 @@
+//! `cargo xtask demo`: a simulated cluster, the server on it, and one VM being made.
+
+#![expect(clippy::print_stdout, reason = "this is a program for a terminal")]
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use pve_e2e::server::Place;
+use pve_e2e::server::Server;
+use pve_sim::Config;
+use pve_sim::Sim;
+use serde_json::json;
+
+/// The server's port in the guides; another one when it is taken.
+const PORT: u16 = 8080;
+/// About what a `qm` command takes on a quiet node.
+const COMMAND: Duration = Duration::from_millis(500);
+
+#[derive(Parser)]
+#[command(about = "A simulated cluster, the server on it, and one VM being made")]
+struct Arguments {
+    /// Leave after the install; the exit code tells how it went.
+    #[arg(long)]
+    once: bool,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let sim = Sim::start(Config { latency: COMMAND, ..Config::default() }).await?;
+    let address = |port| SocketAddr::from((sim.gateway(), port));
+    let place = Place::at(&sim, address(PORT)).or_else(|_| Place::at(&sim, address(0)))?;
+    let server = place.serve().await?;
+
+    println!(
+        "A simulated cluster and pve-server on it are running; this is one request and its answer:\n"
+    );
+    println!("{}\n", line(&server, "demo"));
+    let succeeded = install(&server).await.with_context(|| place.log())?;
+    if arguments.once {
+        return Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    println!(
+        "\nNow it is your turn, in another terminal:\n\n{}\n\nCtrl-C ends it all.",
+        line(&server, "mine")
+    );
+    tokio::signal::ctrl_c().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes one VM with the raw stream on standard output; says whether it went well.
+async fn install(server: &Server) -> anyhow::Result<bool> {
+    let request = json!({"name": "demo", "os": "debian", "version": "12", "cpu": 2, "ram": 2048, "disk": "20G"});
+    let mut stream = server.install(&request).await?;
+    let mut output = std::io::stdout();
+    while let Some(piece) = stream.piece().await? {
+        output.write_all(&piece)?;
+        output.flush()?;
+    }
+    let messages = stream.rest().await?;
+    let failed = messages
+        .iter()
+        .filter_map(|message| message.told().ok())
+        .any(|told| told.status == "error");
+    Ok(!failed && messages.last().is_some_and(pve_e2e::sse::Message::is_close))
+}
+
+/// The line that sends the same request.
+fn line(server: &Server, name: &str) -> String {
+    let url = server.url("/api/vm/install");
+    format!(
+        "curl -N {url} -H 'Content-Type: application/json' \\\n    -d '{{\"name\":\"{name}\",\"os\":\"debian\",\"version\":\"12\",\"cpu\":2,\"ram\":2048,\"disk\":\"20G\"}}'"
+    )
+}

@@ -1,0 +1,10 @@
+//! The simulator against the recordings, against the published schema, and as a process.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod facts;
+mod normalise;
+mod process;
+mod replay;
+mod shell;
+mod start;
