@@ -8,11 +8,13 @@
 //!   its choices, a lock with its reason, notes and problems. It is pure; whoever changes a draft or
 //!   learns a fact resolves again.
 //! * A [`Plan`] is what answers without problems come to: the request, its lines for a shell, and
-//!   with [`Privileges`] what the account must be allowed.
+//!   with [`Privileges`] what the account must be allowed. [`run`] carries it out, step by step, to
+//!   one of its [`End`]s.
 
 mod draft;
 mod facts;
 mod field;
+mod flow;
 mod load;
 mod privileges;
 mod render;
@@ -38,6 +40,12 @@ pub use field::MAX_DISKS;
 pub use field::Row;
 pub use field::Screen;
 pub use field::UnknownKey;
+pub use flow::End;
+pub use flow::Failure;
+pub use flow::Patience;
+pub use flow::Remedy;
+pub use flow::Stage;
+pub use flow::run;
 pub use load::explain;
 pub use load::load;
 pub use load::load_all;

@@ -1,5 +1,8 @@
 //! What the account must be allowed, looked at before anything is written.
 
+use std::fmt;
+
+use pve_api::Create;
 use pve_api::Permissions;
 use pve_api::Version;
 
@@ -7,18 +10,26 @@ use super::facts::Facts;
 use super::field::Field;
 use super::field::Key;
 use super::render::Plan;
+use super::render::node_name;
 use super::render::quoted;
 use super::resolve::Answers;
 
 /// A privilege that is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// The privilege, such as `VM.Allocate`.
-    pub privilege: &'static str,
+    /// The privileges of which one is enough.
+    pub privileges: &'static [&'static str],
     /// The paths of which one is enough; a grant on a path above counts, too.
     pub paths: Vec<String>,
     /// What it is needed for.
     pub reason: &'static str,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (privileges, paths) = (self.privileges.join(" or "), self.paths.join(" or "));
+        write!(f, "{privileges} on {paths} (for {})", self.reason)
+    }
 }
 
 /// What is needed, and what of it the account lacks.
@@ -33,76 +44,64 @@ pub struct Privileges {
 }
 
 impl Privileges {
-    /// Compares what a plan needs with what the account has. If that is not known, nothing counts as
-    /// missing: the server decides.
-    pub fn new(plan: &Plan, answers: &Answers, facts: &Facts) -> Self {
-        let needed = needed(plan, answers, facts);
-        let missing: Vec<Need> = match facts.permissions() {
-            super::Fact::There(granted) => {
-                needed.iter().filter(|need| !need.is_met(granted)).cloned().collect()
-            }
-            _ => Vec::new(),
+    /// Compares what a plan needs with what the account has been granted.
+    pub fn new(plan: &Plan, granted: &Permissions, account: &str) -> Self {
+        let is_met = |need: &Need| {
+            need.paths.iter().any(|path| need.privileges.iter().any(|one| granted.has(one, path)))
         };
-        let grants = grants(&missing, &facts.account);
+        let needed = plan.needs.clone();
+        let missing: Vec<Need> = needed.iter().filter(|need| !is_met(need)).cloned().collect();
+        let grants = grants(&missing, account);
         Self { needed, missing, grants }
     }
 }
 
-impl Need {
-    fn is_met(&self, granted: &Permissions) -> bool {
-        self.paths.iter().any(|path| granted.has(self.privilege, path))
-    }
-}
-
 /// Everything that the whole flow needs.
-fn needed(plan: &Plan, answers: &Answers, facts: &Facts) -> Vec<Need> {
+pub(super) fn needed(create: &Create, answers: &Answers, facts: &Facts) -> Vec<Need> {
     let mut needs = Vec::new();
-    let vm = format!("/vms/{}", plan.vmid());
-    let pool = plan.create.pool.as_ref().map(|pool| format!("/pool/{pool}"));
+    let vm = format!("/vms/{}", create.vmid);
+    let pool = create.pool.as_ref().map(|pool| format!("/pool/{pool}"));
     let vm_or_pool: Vec<String> = std::iter::once(vm.clone()).chain(pool).collect();
-    let mut add = |privilege, paths: &[String], reason| {
-        needs.push(Need { privilege, paths: paths.to_vec(), reason });
-    };
     let root = ["/".to_owned()];
-    add("VM.Allocate", &vm_or_pool, "making a VM");
-    add("VM.Config.Options", &vm_or_pool, "guest type, name, firmware, agent");
-    if plan.create.config.tags.is_some() {
+    let mut add = |privileges, paths: &[String], reason| {
+        needs.push(Need { privileges, paths: paths.to_vec(), reason });
+    };
+    add(&["VM.Allocate"], &vm_or_pool, "making a VM");
+    add(&["VM.Config.Options"], &vm_or_pool, "guest type, name, firmware, agent");
+    if create.config.tags.is_some() {
         // The pool does not count here.
-        add("VM.Config.Options", &[vm], "tags");
+        add(&["VM.Config.Options"], &[vm], "tags");
     }
-    add("VM.Config.CPU", &vm_or_pool, "processors");
-    add("VM.Config.Memory", &vm_or_pool, "memory");
-    add("VM.Config.HWType", &vm_or_pool, "machine, controller, serial console");
-    if plan.create.config.startup.is_some() {
-        add("Sys.Modify", &root, "the order of starting and stopping");
+    add(&["VM.Config.CPU"], &vm_or_pool, "processors");
+    add(&["VM.Config.Memory"], &vm_or_pool, "memory");
+    add(&["VM.Config.HWType"], &vm_or_pool, "machine, controller, serial console");
+    if create.config.startup.is_some() {
+        add(&["Sys.Modify"], &root, "the order of starting and stopping");
     }
     for storage in disk_storages(answers) {
-        add("Datastore.AllocateSpace", &[format!("/storage/{storage}")], "a disk");
+        add(&["Datastore.AllocateSpace"], &[format!("/storage/{storage}")], "a disk");
     }
     match answers.text(Field::Media) {
         "iso" => {
             let path = format!("/storage/{}", answers.text(Field::IsoStorage));
-            // Either of two would do; whoever lists the images has one of them.
-            if facts.lacks("Datastore.AllocateSpace", &path) {
-                add("Datastore.Audit", &[path], "the ISO image");
-            }
+            add(&["Datastore.Audit", "Datastore.AllocateSpace"], &[path], "the ISO image");
         }
-        "drive" => add("Sys.Console", &root, "the physical disc drive"),
+        "drive" => add(&["Sys.Console"], &root, "the physical disc drive"),
         _ => {}
     }
-    if !plan.create.config.net.is_empty() {
-        add("VM.Config.Network", &vm_or_pool, "the network card");
-        add("SDN.Use", &[bridge_path(answers, facts)], "the bridge");
+    if !create.config.net.is_empty() {
+        add(&["VM.Config.Network"], &vm_or_pool, "the network card");
+        add(&["SDN.Use"], &bridge_paths(answers, facts), "the bridge");
     }
-    if answers.text(Field::CpuType).starts_with("custom-") {
-        let (privilege, path) = custom_cpu(answers, facts.version().there());
-        add(privilege, &[path], "a custom CPU model");
+    if let Some(name) = answers.text(Field::CpuType).strip_prefix("custom-") {
+        let (privileges, path) = custom_cpu(name, facts.version().there());
+        add(privileges, &[path], "a custom CPU model");
     }
-    if plan.ha {
-        add("Sys.Console", &root, "HA");
+    if answers.is_on(Field::Start) {
+        add(&["VM.PowerMgmt"], &vm_or_pool, "starting the VM");
     }
-    if plan.start {
-        add("VM.PowerMgmt", &vm_or_pool, "starting the VM");
+    if answers.is_on(Field::Ha) {
+        add(&["Sys.Console"], &root, "HA");
     }
     needs
 }
@@ -119,27 +118,28 @@ fn disk_storages(answers: &Answers) -> Vec<String> {
     storages
 }
 
-/// `/sdn/zones/localnetwork/vmbr0`, and the VLAN below it. A vnet lies in its own zone.
-fn bridge_path(answers: &Answers, facts: &Facts) -> String {
+/// `/sdn/zones/localnetwork/vmbr0`, or the VLAN below it. A vnet lies in its own zone.
+fn bridge_paths(answers: &Answers, facts: &Facts) -> Vec<String> {
     let bridge = answers.text(Field::Bridge);
-    let zone = super::render::node_name(answers)
+    let zone = node_name(answers)
         .and_then(|node| facts.bridges(&node).there())
         .and_then(|networks| networks.iter().find(|network| network.name == bridge))
         .and_then(|network| network.extra.get("zone")?.as_str())
         .unwrap_or("localnetwork");
+    let path = format!("/sdn/zones/{zone}/{bridge}");
     match answers.number(Field::Vlan) {
-        Some(vlan) => format!("/sdn/zones/{zone}/{bridge}/{vlan}"),
-        None => format!("/sdn/zones/{zone}/{bridge}"),
+        // Whoever may use the bridge may use its VLANs; the VLAN alone is enough, too.
+        Some(vlan) => vec![path.clone(), format!("{path}/{vlan}")],
+        None => vec![path],
     }
 }
 
 /// Custom models were opened to other accounts as mappings late in 9.1.
-fn custom_cpu(answers: &Answers, version: Option<&Version>) -> (&'static str, String) {
+fn custom_cpu(name: &str, version: Option<&Version>) -> (&'static [&'static str], String) {
     if version.is_some_and(|version| version.release() < (9, 2)) {
-        return ("Sys.Audit", "/nodes".to_owned());
+        return (&["Sys.Audit"], "/nodes".to_owned());
     }
-    let name = answers.text(Field::CpuType).trim_start_matches("custom-");
-    ("Mapping.Use", format!("/mapping/cpu/{name}"))
+    (&["Mapping.Use"], format!("/mapping/cpu/{name}"))
 }
 
 /// Stock roles that hold a privilege without much else.
@@ -156,17 +156,25 @@ fn role(privilege: &str) -> &'static str {
     }
 }
 
+/// A token has what both it and its account were granted, so both are named.
 fn grants(missing: &[Need], account: &str) -> Vec<String> {
-    let who = if account.contains('!') { "--tokens" } else { "--users" };
-    let mut grants: Vec<String> = missing
-        .iter()
-        .filter_map(|need| {
-            // With a pool, the pool is the narrower gift: it lasts beyond this one number.
-            let path = need.paths.last()?;
-            let role = role(need.privilege);
-            Some(format!("pveum acl modify {path} {who} {} --roles {role}", quoted(account)))
-        })
-        .collect();
+    let mut who = Vec::new();
+    if let Some((user, _)) = account.rsplit_once('!') {
+        who.push(format!("--users {}", quoted(user)));
+        who.push(format!("--tokens {}", quoted(account)));
+    } else {
+        who.push(format!("--users {}", quoted(account)));
+    }
+    let mut grants: Vec<String> = Vec::new();
+    for need in missing {
+        // The last path is the narrowest, or the pool, which lasts beyond this one number.
+        let (Some(path), Some(privilege)) = (need.paths.last(), need.privileges.first()) else {
+            continue;
+        };
+        let role = role(privilege);
+        grants
+            .extend(who.iter().map(|who| format!("pveum acl modify {path} {who} --roles {role}")));
+    }
     grants.sort();
     grants.dedup();
     grants

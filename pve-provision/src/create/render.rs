@@ -1,14 +1,20 @@
 //! From answers to the request, as parameters and as lines for a shell. Pure.
 
+use std::collections::BTreeMap;
+
 use pve_api::Create;
+use pve_api::HaState;
 use pve_api::NodeName;
 use pve_api::QemuConfig;
 use pve_api::Vmid;
 use serde_json::Map;
 use thiserror::Error;
 
+use super::facts::Facts;
 use super::field::Field;
 use super::field::Key;
+use super::privileges;
+use super::privileges::Need;
 use super::resolve::Answers;
 use super::value::Value;
 
@@ -19,10 +25,14 @@ pub struct Plan {
     pub node: NodeName,
     /// The request.
     pub create: Create,
-    /// Whether it is put under HA, by a request of its own.
-    pub ha: bool,
     /// Whether it is started when everything is set.
     pub start: bool,
+    /// Whether it is put under HA, by a request of its own.
+    pub ha: bool,
+    /// What the account must be allowed.
+    pub needs: Vec<Need>,
+    /// Which disk is meant by which parameter.
+    disks: BTreeMap<String, Key>,
 }
 
 /// Why nothing can be made yet.
@@ -49,19 +59,26 @@ pub(super) fn node_name(answers: &Answers) -> Option<NodeName> {
 }
 
 impl Plan {
-    /// The VM that these answers describe.
-    pub fn new(answers: &Answers) -> Result<Self, NotReady> {
+    /// The VM that these answers, resolved by these facts, describe.
+    pub fn new(answers: &Answers, facts: &Facts) -> Result<Self, NotReady> {
         let problems: Vec<(Key, String)> =
             answers.problems().map(|(key, text)| (key, text.to_owned())).collect();
         let loading: Vec<Key> = answers.loading().collect();
         let vmid = answers.number(Field::Vmid).and_then(|number| u32::try_from(number).ok());
         match (node_name(answers), vmid.and_then(|number| Vmid::try_from(number).ok())) {
-            (Some(node), Some(vmid)) if problems.is_empty() && loading.is_empty() => Ok(Self {
-                node,
-                create: create(answers, vmid),
-                ha: answers.is_on(Field::Ha),
-                start: answers.is_on(Field::Start),
-            }),
+            (Some(node), Some(vmid)) if problems.is_empty() && loading.is_empty() => {
+                let create = create(answers, vmid);
+                Ok(Self {
+                    node,
+                    needs: privileges::needed(&create, answers, facts),
+                    create,
+                    start: answers.is_on(Field::Start),
+                    ha: answers.is_on(Field::Ha),
+                    disks: (0..answers.disks())
+                        .map(|disk| (place(answers, disk), Key::disk(disk, Field::DiskStorage)))
+                        .collect(),
+                })
+            }
             _ => Err(NotReady { loading, problems }),
         }
     }
@@ -85,14 +102,13 @@ impl Plan {
             format!("pvesh create /nodes/{node}/qemu{}", self.options()),
             format!("pvesh set /nodes/{node}/qemu/{vmid}/config --serial0 socket --vga serial0"),
         ];
-        if self.ha {
-            let state = self.ha_state();
-            lines.push(format!(
-                "pvesh create /cluster/ha/resources --sid vm:{vmid} --state {state}"
-            ));
-        }
         if self.start {
             lines.push(format!("pvesh create /nodes/{node}/qemu/{vmid}/status/start"));
+        }
+        if self.ha {
+            let state = ha_state(self.start);
+            let options = format!("--sid vm:{vmid} --state {state}");
+            lines.push(format!("pvesh create /cluster/ha/resources {options}"));
         }
         lines
     }
@@ -102,18 +118,45 @@ impl Plan {
         let vmid = self.vmid();
         let options = self.options().replacen(&format!(" --vmid {vmid}"), "", 1);
         let mut lines = vec![format!("qm create {vmid}{options}"), console_line(vmid)];
-        if self.ha {
-            lines.push(format!("ha-manager add vm:{vmid} --state {}", self.ha_state()));
-        }
         if self.start {
             lines.push(format!("qm start {vmid}"));
+        }
+        if self.ha {
+            lines.push(ha_line(vmid, &ha_state(self.start)));
         }
         lines
     }
 
-    /// The state that HA is told: left out, it would start the VM.
-    pub(super) fn ha_state(&self) -> pve_api::HaState {
-        if self.start { pve_api::HaState::Started } else { pve_api::HaState::Stopped }
+    /// The field at which a complaint of the server about a parameter belongs.
+    pub fn key_of(&self, parameter: &str) -> Option<Key> {
+        let field = match parameter {
+            "vmid" => Field::Vmid,
+            "name" => Field::Name,
+            "pool" => Field::Pool,
+            "tags" => Field::Tags,
+            "onboot" => Field::StartAtBoot,
+            "startup" => Field::StartOrder,
+            "ide2" => Field::Iso,
+            "ostype" => Field::OsVersion,
+            "vga" => Field::Display,
+            "machine" => Field::Machine,
+            "bios" => Field::Bios,
+            "efidisk0" => Field::EfiStorage,
+            "scsihw" => Field::Controller,
+            "agent" => Field::Agent,
+            "tpmstate0" => Field::TpmStorage,
+            "cores" => Field::Cores,
+            "sockets" => Field::Sockets,
+            "cpu" => Field::CpuType,
+            "memory" => Field::MemorySize,
+            "balloon" => Field::MemoryMinimum,
+            "allow-ksm" => Field::Ksm,
+            "net0" => Field::Bridge,
+            // A storage that holds no images is complained about under this name.
+            "storage" => return self.disks.values().next().copied(),
+            disk => return self.disks.get(disk).copied(),
+        };
+        Some(field.into())
     }
 
     fn options(&self) -> String {
@@ -121,6 +164,16 @@ impl Plan {
         let words = words.flat_map(|(name, value)| [format!(" --{name} "), quoted(&value)]);
         words.collect()
     }
+}
+
+/// The state that HA is told: left out, it would start the VM.
+pub(super) fn ha_state(runs: bool) -> HaState {
+    if runs { HaState::Started } else { HaState::Stopped }
+}
+
+/// What a person can type on a node to put the VM under HA.
+pub(super) fn ha_line(vmid: Vmid, state: &HaState) -> String {
+    format!("ha-manager add vm:{vmid} --state {state}")
 }
 
 /// What a person can type on the node to set the console up.
@@ -201,6 +254,12 @@ fn configuration(answers: &Answers) -> Vec<(String, String)> {
     }
     add("net0", network_card(answers));
     list
+}
+
+/// The name of a disk's parameter, such as `scsi0`.
+fn place(answers: &Answers, disk: usize) -> String {
+    let value = |field| answers.value(Key::disk(disk, field));
+    format!("{}{}", value(Field::DiskBus), value(Field::DiskDevice))
 }
 
 /// The parts that are not empty, joined by commas.

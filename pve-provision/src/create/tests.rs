@@ -138,5 +138,7 @@ pub(super) fn problems(answers: &Answers) -> Vec<String> {
 }
 
 pub(super) fn parameters(plan: &Plan) -> String {
-    plan.parameters().iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+    let lines: Vec<String> =
+        plan.parameters().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    lines.join("\n")
 }

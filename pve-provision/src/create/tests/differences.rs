@@ -14,7 +14,7 @@ fn answers(assignments: &[&str], facts: &Facts) -> Answers {
 }
 
 fn notes(answers: &Answers) -> String {
-    answers.notes().map(|(key, text)| format!("{key}: {text}\n")).collect()
+    answers.notes().map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>().join("\n")
 }
 
 fn value(answers: &Answers, key: &str) -> String {
@@ -23,7 +23,7 @@ fn value(answers: &Answers, key: &str) -> String {
 
 /// One parameter of the request that these answers come to.
 fn sent(assignments: &[&str], facts: &Facts, name: &str) -> Option<String> {
-    let plan = Plan::new(&answers(assignments, facts)).unwrap();
+    let plan = Plan::new(&answers(assignments, facts), facts).unwrap();
     plan.parameters().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
@@ -96,7 +96,7 @@ fn ha_is_on_in_a_cluster_and_locked_without_the_privilege() {
     let ha = locked.get(Field::Ha).unwrap();
     assert!(!ha.value.is_on() && problems(&locked).is_empty());
     insta::assert_snapshot!(ha.lock.as_deref().unwrap(), @"the account lacks Sys.Console on /, which HA needs");
-    assert!(!Plan::new(&locked).unwrap().ha);
+    assert!(!Plan::new(&locked, &lacking).unwrap().ha);
     let insisting = answers(&["general.ha=yes"], &lacking);
     insta::assert_snapshot!(problems(&insisting).join("\n"), @"general.ha: cannot be changed: the account lacks Sys.Console on /, which HA needs");
 }
@@ -156,7 +156,7 @@ fn without_a_nixos_image_nothing_arbitrary_is_taken() {
     let answers = answers(&[], &facts);
     assert_eq!(value(&answers, "os.iso"), "");
     insta::assert_snapshot!(problems(&answers).join("\n"), @"os.iso: there is no 'nixos-minimal-…' on 'cephfs': choose an image");
-    assert!(Plan::new(&answers).is_err());
+    assert!(Plan::new(&answers, &facts).is_err());
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn the_template_of_the_server_is_the_web_uis_own_defaults() {
     let facts = World::default().facts();
     let mut draft = Draft::new(Template::server());
     draft.set("os.media=none").unwrap();
-    let plan = Plan::new(&resolve(&draft, &facts)).unwrap();
+    let plan = Plan::new(&resolve(&draft, &facts), &facts).unwrap();
     insta::assert_snapshot!(parameters(&plan), @"
     vmid=105
     ostype=l26
@@ -206,7 +206,7 @@ fn the_template_of_the_server_is_the_web_uis_own_defaults() {
     ");
     assert!(!plan.ha);
     draft.set("os.version=win11").unwrap();
-    let plan = Plan::new(&resolve(&draft, &facts)).unwrap();
+    let plan = Plan::new(&resolve(&draft, &facts), &facts).unwrap();
     insta::assert_snapshot!(parameters(&plan), @"
     vmid=105
     ostype=win11
@@ -246,7 +246,7 @@ fn what_an_older_server_does_not_know_is_hidden_and_not_sent() {
     let facts = world(|world| world.version = "8.4.9");
     let answers = answers(&["memory.ksm=no"], &facts);
     assert!(!answers.get(Field::Ksm).unwrap().shown);
-    let plan = Plan::new(&answers).unwrap();
+    let plan = Plan::new(&answers, &facts).unwrap();
     let names: Vec<String> = plan.parameters().into_iter().map(|(name, _)| name).collect();
     assert!(!names.iter().any(|name| name == "allow-ksm" || name == "ha-managed"));
     assert!(plan.ha, "by a request of its own, which every version knows");
@@ -335,7 +335,7 @@ fn nothing_is_made_while_something_is_loading_and_a_failure_is_said() {
     let mut facts = World::default().facts();
     facts.forget_all(|query| matches!(query, Query::Storages(_)));
     let loading = answers(&[], &facts);
-    let refused = Plan::new(&loading).unwrap_err();
+    let refused = Plan::new(&loading, &facts).unwrap_err();
     insta::assert_snapshot!(refused, @"
     os.storage: not known yet
     os.iso: not known yet

@@ -148,8 +148,9 @@ fn every_default_of_the_page_is_what_an_empty_draft_resolves_to() {
 #[test]
 fn the_request_of_the_defaults_is_the_one_that_is_written_down() {
     let draft = draft(&["general.name=test", "general.pool=lab", "general.tags=nixos;test"]);
-    let answers = resolve(&draft, &World::default().facts());
-    let plan = Plan::new(&answers).unwrap();
+    let facts = World::default().facts();
+    let answers = resolve(&draft, &facts);
+    let plan = Plan::new(&answers, &facts).unwrap();
     insta::assert_snapshot!(parameters(&plan), @"
     vmid=105
     name=test
@@ -187,11 +188,11 @@ fn the_request_of_the_defaults_is_the_one_that_is_written_down() {
 fn the_summary_tells_everything_that_is_made() {
     let facts = World::default().facts();
     let lines = summary(&resolve(&draft(&["general.name=test", "disks.1.size=0.5"]), &facts));
-    let text: String = lines
+    let lines: Vec<String> = lines
         .iter()
-        .map(|line| format!("{:8} {:28} {}\n", line.screen.title(), line.label, line.value))
+        .map(|line| format!("{:8} {:28} {}", line.screen.title(), line.label, line.value))
         .collect();
-    insta::assert_snapshot!(text, @"
+    insta::assert_snapshot!(lines.join("\n"), @"
     General  Node                         pve1
     General  VM ID                        105
     General  Name                         test
