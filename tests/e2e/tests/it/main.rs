@@ -5,4 +5,5 @@
 mod documents;
 mod durability;
 mod install;
+mod scenarios;
 mod specification;
