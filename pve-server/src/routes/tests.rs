@@ -25,11 +25,13 @@ use super::*;
 use crate::access::Access;
 use crate::access::Allowed;
 
-/// A server on a node on which no command is found.
+mod vm;
+
+/// A server on a node whose commands stand in `bin`: none, until a test puts one there.
 struct Server {
     app: App,
     jobs: Jobs,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 fn settings(directory: &Path) -> Settings {
@@ -49,7 +51,7 @@ fn settings(directory: &Path) -> Settings {
         pve_directory: directory.join("pve"),
         state_directory: directory.to_owned(),
         home: directory.to_owned(),
-        path: String::new(),
+        path: format!("{}:/usr/bin:/bin", directory.join("bin").display()),
         installs_at_once: 4,
         patience: pve_provision::install::Patience::default(),
     }
@@ -66,6 +68,7 @@ fn access() -> Access {
 
 fn server_with(access: Access) -> Server {
     let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("bin")).unwrap();
     let pve = directory.path().join("pve/nodes/pve1/qemu-server");
     std::fs::create_dir_all(pve).unwrap();
     let members = r#"{"nodename": "pve1", "version": 1}"#;
@@ -79,7 +82,7 @@ fn server_with(access: Access) -> Server {
         Cache::new(images).unwrap(),
     )
     .unwrap();
-    Server { app: App::new(access, jobs.clone(), installer), jobs, _directory: directory }
+    Server { app: App::new(access, jobs.clone(), installer), jobs, directory }
 }
 
 fn server() -> Server {

@@ -1,5 +1,7 @@
 //! A simulated cluster with the server on it, and questions about what one install did.
 
+use std::net::Ipv4Addr;
+
 use anyhow::Context;
 use pve_sim::Config;
 use pve_sim::Sim;
@@ -63,6 +65,14 @@ impl Rig {
         Install::read(self.server.install(request).await?).await.with_context(|| self.place.log())
     }
 
+    /// `text` with the names that differ from run to run replaced: directories, ports, the network, the job.
+    pub fn neutral(&self, job: &str, text: &str) -> String {
+        text.replace(&*self.place.directory().to_string_lossy(), "<place>")
+            .replace(self.sim.mirror_url(), "http://mirror.example.org")
+            .replace(&network(self.sim.gateway()), "192.0.2.")
+            .replace(job, "<job>")
+    }
+
     /// Everything that was handed to a command: the stand-ins' and ssh's arguments and environments.
     pub fn handed_over(&self) -> anyhow::Result<Vec<String>> {
         let mut texts = Vec::new();
@@ -99,6 +109,12 @@ impl Rig {
         let texts = [self.handed_over()?, self.written_down(stream)?].concat();
         Ok(leaks(texts.iter().map(String::as_str), secrets))
     }
+}
+
+/// The first three octets of an address, with their dots.
+fn network(address: Ipv4Addr) -> String {
+    let [first, second, third, _] = address.octets();
+    format!("{first}.{second}.{third}.")
 }
 
 /// One install, read to its end.
