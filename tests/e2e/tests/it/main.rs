@@ -6,4 +6,5 @@ mod documents;
 mod durability;
 mod input;
 mod install;
+mod scenarios;
 mod specification;
