@@ -40,7 +40,7 @@ async fn table(server: &Server, rows: &[(&str, &str)]) -> String {
     let mut answers = String::new();
     for (path, body) in rows {
         let answer = told(server, json(&format!("/api/vm/{path}"), body)).await;
-        answers.push_str(&format!("{path} {body}: {answer}\n"));
+        writeln!(answers, "{path} {body}: {answer}").unwrap();
     }
     answers
 }
