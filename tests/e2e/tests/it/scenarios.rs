@@ -8,6 +8,7 @@ mod cancel;
 mod day;
 mod deed;
 mod failures;
+mod hold;
 mod left;
 mod table;
 mod told;

@@ -76,6 +76,11 @@ impl Day {
         self
     }
 
+    /// What is sent.
+    pub(crate) fn request(&self) -> &Value {
+        &self.request
+    }
+
     pub(crate) fn setting(self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
         self.placed(move |place| place.set(name, value))
