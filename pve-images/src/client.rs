@@ -210,10 +210,10 @@ impl Client {
     }
 }
 
-/// The error for a request that got no whole answer; the address stands in the error already.
+/// The error for a request that got no whole answer.
 fn unreachable(method: &'static str, url: &Url) -> impl FnOnce(reqwest::Error) -> Error {
     let url = url.to_string();
-    move |source| Error::Unreachable { method, url, source: source.without_url() }
+    move |source| Error::Unreachable { method, url, source: source.into() }
 }
 
 /// The TLS settings, and whether the machine has certificates to trust; without them only `http` works.

@@ -1,5 +1,6 @@
 //! Why there is no image.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub enum Error {
         /// What was asked for.
         url: String,
         /// What went wrong.
-        source: reqwest::Error,
+        source: Cause,
     },
     /// The answer did not come in time.
     #[error("{method} {url}: no answer within {} s; is the publisher's server up, and is it reachable from here?", limit.as_secs_f32())]
@@ -54,7 +55,7 @@ pub enum Error {
         /// Bytes in all, when known.
         total: Option<u64>,
         /// What went wrong the last time.
-        source: reqwest::Error,
+        source: Cause,
     },
     /// Fewer or more bytes came than were announced.
     #[error(
@@ -193,6 +194,29 @@ impl Error {
     }
 }
 
+/// What went wrong on the way, said by the last in the chain of causes: those before it only say that something did.
+#[derive(Debug)]
+pub struct Cause(reqwest::Error);
+
+impl From<reqwest::Error> for Cause {
+    fn from(error: reqwest::Error) -> Self {
+        // The address stands in our own errors.
+        Self(error.without_url())
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut last: &dyn std::error::Error = &self.0;
+        while let Some(cause) = last.source() {
+            last = cause;
+        }
+        fmt::Display::fmt(last, f)
+    }
+}
+
+impl std::error::Error for Cause {}
+
 /// An error and its causes in one line.
 pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -202,15 +226,6 @@ pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
         cause = error.source();
     }
     text
-}
-
-/// The last cause, which is the one that says something.
-pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(cause) = last.source() {
-        last = cause;
-    }
-    last.to_string()
 }
 
 fn advice(status: StatusCode) -> &'static str {

@@ -50,5 +50,6 @@ pub use catalogue::Catalogue;
 pub use catalogue::CatalogueError;
 pub use catalogue::Image;
 pub use client::Remote;
+pub use error::Cause;
 pub use error::Error;
 pub use update::Update;

@@ -11,6 +11,7 @@ use pve_provision::install::Installer;
 use pve_provision::jobs::CancelReason;
 use pve_provision::jobs::Job;
 use pve_provision::jobs::Jobs;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -100,6 +101,14 @@ impl App {
 }
 
 impl Admission {
+    /// Does something to its end, whether or not anybody waits for it.
+    pub(crate) fn finish<T: Send + 'static>(
+        self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.app.inner.work.spawn(work)
+    }
+
     /// Runs a job, whether or not anybody reads it.
     pub(crate) fn run(self, job: Job, work: impl Future<Output = ()> + Send + 'static) {
         let tracker = self.app.inner.work.clone();

@@ -10,6 +10,8 @@ use axum::http::HeaderMap;
 use axum::http::StatusCode;
 use axum::http::header;
 use futures_util::StreamExt;
+use serde_json::Map;
+use serde_json::Value;
 
 use crate::answer::Problem;
 
@@ -45,6 +47,56 @@ impl<S: Sync> FromRequest<S> for JsonBody {
         }
         Ok(Self(bytes))
     }
+}
+
+/// The fields of a JSON object.
+pub(crate) struct Fields(Map<String, Value>);
+
+impl Fields {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Problem> {
+        match serde_json::from_slice(body) {
+            Ok(Value::Object(fields)) => Ok(Self(fields)),
+            Ok(_) => Err(wrong("the body is not a JSON object")),
+            Err(error) => Err(wrong(format!("the body is not JSON: {error}"))),
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<&str, Problem> {
+        self.field(name, "a text", Value::as_str)
+    }
+
+    /// A whole number; one beyond 64 bits is the last on its side.
+    pub(crate) fn integer(&self, name: &str) -> Result<i64, Problem> {
+        #[expect(clippy::cast_possible_truncation, reason = "beyond the range it saturates")]
+        self.field(name, "a whole number", |value| {
+            let float = value.as_f64().filter(|float| float.fract() == 0.0);
+            value.as_i64().or_else(|| float.map(|float| float as i64))
+        })
+    }
+
+    /// `true` or `false`; one that is missing is off.
+    pub(crate) fn switch(&self, name: &str) -> Result<bool, Problem> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(false),
+            Some(_) => self.field(name, "true or false", Value::as_bool),
+        }
+    }
+
+    fn field<'a, T>(
+        &'a self,
+        name: &str,
+        wanted: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<T, Problem> {
+        let value = self.0.get(name).filter(|value| !value.is_null());
+        let value =
+            value.ok_or_else(|| wrong(format!("{name} is missing; it must be {wanted}")))?;
+        read(value).ok_or_else(|| wrong(format!("{name} must be {wanted}")))
+    }
+}
+
+fn wrong(what: impl std::fmt::Display) -> Problem {
+    Problem::input(StatusCode::BAD_REQUEST, what)
 }
 
 /// Whether the headers say that the body is JSON; nothing when they say nothing.

@@ -210,6 +210,7 @@ fn install(
         home: home.to_owned(),
         path,
         installs_at_once: installs_at_once.unwrap_or(4),
+        patience: pve_provision::install::Patience::default(),
     })
 }
 

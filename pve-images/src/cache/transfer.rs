@@ -21,8 +21,9 @@ use crate::client;
 use crate::client::Client;
 use crate::client::Limits;
 use crate::client::Remote;
+use crate::error::Cause;
 use crate::error::Error;
-use crate::error::root_cause;
+use crate::error::with_causes;
 use crate::files;
 use crate::update::PACE;
 use crate::update::Pace;
@@ -62,7 +63,7 @@ struct Run {
 /// Why a connection ended too early.
 enum End {
     /// Another one may do better.
-    Broken(reqwest::Error),
+    Broken(Cause),
     /// The server or the way to it is in trouble; another try may do better.
     Trouble(Error),
     Final(Error),
@@ -156,8 +157,8 @@ impl Transfer<'_> {
                     let (url, total) = (self.image.url.to_string(), run.remote.length);
                     return Err(Error::Interrupted { url, times, done, total, source });
                 }
-                End::Trouble(error) => root_cause(&error),
-                End::Broken(error) => root_cause(&error),
+                End::Trouble(error) => with_causes(&error),
+                End::Broken(cause) => cause.to_string(),
             };
             on_update(Update::Notice(format!(
                 "the download of {} broke off at {done} bytes ({why}): trying again",
@@ -188,7 +189,7 @@ impl Transfer<'_> {
                         written.map_err(|fault| End::Final(self.fault(fault, run)))?;
                     }
                     Ok(None) => break,
-                    Err(error) => return Err(End::Broken(error.without_url())),
+                    Err(error) => return Err(End::Broken(error.into())),
                 },
                 _ = ticks.tick() => {}
             }

@@ -13,6 +13,7 @@ use super::installer::Installer;
 use super::problem::CommandError;
 use super::problem::chain;
 use super::pve_directory::VmConfig;
+use super::script;
 use crate::jobs::Job;
 
 pub use inventory::Inventory;
@@ -65,6 +66,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Its number.
+    pub fn vmid(&self) -> Vmid {
+        self.vmid
+    }
+
     /// The node that has the VM.
     pub fn node(&self) -> &NodeName {
         &self.node
@@ -104,6 +110,16 @@ impl Installer {
             }
             Some(true) => node.parse().map_err(|error| OperationError::Invalid(format!("{error}"))),
         }
+    }
+
+    /// The script that sets up a VM of this system; nothing when the catalogue does not have it.
+    pub fn init_script(&self, os: &str, version: &str) -> Result<Option<String>, OperationError> {
+        // Names that the catalogue has lead to no other file.
+        if self.0.catalogue.find(os, version).is_none() {
+            return Ok(None);
+        }
+        let script = script::find(self.0.settings.script_directory.as_deref(), os, version);
+        script.map(Some).map_err(|problem| OperationError::Failed(chain(&problem)))
     }
 
     /// Carries out an operation to its end; the job's log tells all. A failure never destroys.

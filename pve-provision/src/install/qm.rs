@@ -16,8 +16,6 @@ use super::pve_directory::PveDirectory;
 use super::settings::Settings;
 use super::ssh::Lines;
 
-/// How long a VM's lock is waited for: after a stop Proxmox VE may hold it for 30 s.
-pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(45);
 /// Between two tries for a lock; a try waits for some seconds itself.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
@@ -28,6 +26,7 @@ pub(crate) struct Qm {
     directory: PveDirectory,
     main_node: NodeName,
     addresses: std::collections::BTreeMap<String, String>,
+    lock_patience: Duration,
 }
 
 impl Qm {
@@ -37,6 +36,7 @@ impl Qm {
             directory,
             main_node: settings.main_node.clone(),
             addresses: settings.nodes.clone(),
+            lock_patience: settings.patience.lock,
         }
     }
 
@@ -49,7 +49,7 @@ impl Qm {
         line: CommandLine,
         lines: Option<&Lines>,
     ) -> Result<Output, CommandError> {
-        let give_up = Instant::now() + LOCK_PATIENCE;
+        let give_up = Instant::now() + self.lock_patience;
         loop {
             let result = self.once(node, line.clone(), lines.cloned()).await;
             match &result {

@@ -12,16 +12,13 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::settings::Patience;
 use super::ssh::HostKey;
 use super::ssh::Link;
 use super::ssh::LoginError;
 use super::ssh::Ssh;
 use super::ssh::Target;
 
-/// All of the wait: 60 tries of 5 s, as specified.
-pub(crate) const LIMIT: Duration = Duration::from_mins(5);
-/// Between two logins: newer SSH servers lock callers out that come back faster after a refusal.
-const BETWEEN_LOGINS: Duration = Duration::from_secs(5);
 /// Between two looks at a port that is not open yet; they cost next to nothing.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Between two looks when the last one reached the server, so that it is not overrun.
@@ -96,18 +93,19 @@ pub(crate) struct Login {
 pub(crate) async fn wait(
     ssh: &Ssh,
     host: &Host,
+    patience: &Patience,
     old_boot: Option<&str>,
     states: &watch::Sender<State>,
 ) -> Result<Login, String> {
     // The states of an ssh connection are large, and every job would carry them from its start.
-    let login = Box::pin(wait_for_ever(ssh, host, old_boot, states));
-    match tokio::time::timeout(LIMIT, login).await {
+    let login = Box::pin(wait_for_ever(ssh, host, patience, old_boot, states));
+    match tokio::time::timeout(patience.ready, login).await {
         Ok(login) => login,
         Err(_) => Err(format!(
             "no login as {}@{} within {} s; the last state was: {}",
             host.user,
             host.address,
-            LIMIT.as_secs(),
+            patience.ready.as_secs(),
             *states.borrow()
         )),
     }
@@ -116,6 +114,7 @@ pub(crate) async fn wait(
 async fn wait_for_ever(
     ssh: &Ssh,
     host: &Host,
+    patience: &Patience,
     old_boot: Option<&str>,
     states: &watch::Sender<State>,
 ) -> Result<Login, String> {
@@ -147,7 +146,7 @@ async fn wait_for_ever(
                 }
                 Err(LoginError::Refused(why)) => {
                     enter(states, State::Refused(why));
-                    tokio::time::sleep_until(tried + BETWEEN_LOGINS).await;
+                    tokio::time::sleep_until(tried + patience.between_logins).await;
                 }
                 Err(error) => {
                     enter(states, state_of(error));
@@ -187,7 +186,11 @@ pub(crate) async fn boot_id(ssh: &Ssh, host: &Host) -> Option<String> {
 }
 
 /// Waits until an SSH server greets: for VMs that do not know our key.
-pub(crate) async fn wait_for_banner(address: Ipv4Addr, port: u16) -> Result<(), String> {
+pub(crate) async fn wait_for_banner(
+    address: Ipv4Addr,
+    port: u16,
+    limit: Duration,
+) -> Result<(), String> {
     let mut last = State::Starting;
     let greeted = async {
         while let Err(state) = look(address, port).await {
@@ -195,12 +198,12 @@ pub(crate) async fn wait_for_banner(address: Ipv4Addr, port: u16) -> Result<(), 
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
     };
-    let greeted = tokio::time::timeout(LIMIT, greeted).await;
+    let greeted = tokio::time::timeout(limit, greeted).await;
     match greeted {
         Ok(()) => Ok(()),
         Err(_) => Err(format!(
             "no SSH server at {address} within {} s; the last state was: {last}",
-            LIMIT.as_secs()
+            limit.as_secs()
         )),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use pve_api::NodeName;
 use pve_api::StorageId;
@@ -46,6 +47,44 @@ pub struct Settings {
     pub path: String,
     /// How many jobs may be between create and resize at a time (`INSTALLS_AT_ONCE`, 4).
     pub installs_at_once: usize,
+    /// How long an install waits for what may never come; no setting of the server's.
+    pub patience: Patience,
+}
+
+/// How long an install waits for what may never come.
+///
+/// The default is what the product promises. Shorter waits are for programs that have another idea of it,
+/// and for tests of what happens when one runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// For a login after a start or reboot: 60 tries of 5 s, as specified.
+    pub ready: Duration,
+    /// Between two logins: newer SSH servers lock callers out that come back faster after a refusal.
+    pub between_logins: Duration,
+    /// For a VM's lock: after a stop Proxmox VE may hold it for 30 s.
+    pub lock: Duration,
+    /// For a VM to appear whose `qm create` was running when the server ended.
+    pub appearance: Duration,
+    /// Between two of the three tries to resize a disk.
+    pub between_resizes: Duration,
+    /// For the cloud-init of a first boot.
+    pub cloud_init: Duration,
+    /// For the init script: it upgrades every package.
+    pub script: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            ready: Duration::from_mins(5),
+            between_logins: Duration::from_secs(5),
+            lock: Duration::from_secs(45),
+            appearance: Duration::from_secs(10),
+            between_resizes: Duration::from_secs(5),
+            cloud_init: Duration::from_mins(10),
+            script: Duration::from_hours(1),
+        }
+    }
 }
 
 /// The caps of a request.

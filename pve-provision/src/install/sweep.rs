@@ -10,14 +10,11 @@ use super::flow::Failure;
 use super::flow::settle;
 use super::installer::Inner;
 use super::problem::Problem;
-use super::qm::LOCK_PATIENCE;
 use crate::jobs::Job;
 use crate::jobs::JobId;
 use crate::jobs::Jobs;
 use crate::step::Step;
 
-/// How long a VM may need to appear whose `qm create` was running when the server ended.
-const APPEARANCE: Duration = Duration::from_secs(10);
 /// Between two looks at a VM's configuration.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -38,10 +35,7 @@ pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
     let mut strays = Vec::new();
     for (node, vmid, config) in cx.directory.vms().unwrap_or_default() {
         let Some(job) = config.job() else { continue };
-        let known = match job.parse::<JobId>() {
-            Ok(id) => jobs.get(&id).await.is_some(),
-            Err(_) => false,
-        };
+        let known = job.parse::<JobId>().is_ok_and(|id| jobs.knows(&id));
         if !known {
             strays.push(Stray { vmid, node, job: job.to_owned() });
         }
@@ -63,11 +57,12 @@ async fn settle_left_over(cx: &Inner, job: &Job) {
 
 /// Waits until no command that the server before has begun holds the VM any more.
 async fn wait_for_lock(cx: &Inner, vmid: Vmid, may_appear: bool) {
+    let patience = &cx.settings.patience;
     let started = Instant::now();
-    while started.elapsed() < LOCK_PATIENCE {
+    while started.elapsed() < patience.lock {
         match cx.directory.find(vmid) {
             Ok(Some((_, config))) if config.get("lock").is_none() => return,
-            Ok(None) if !may_appear || started.elapsed() >= APPEARANCE => return,
+            Ok(None) if !may_appear || started.elapsed() >= patience.appearance => return,
             _ => tokio::time::sleep(LOOK).await,
         }
     }

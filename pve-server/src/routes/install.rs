@@ -1,19 +1,24 @@
-//! Creating a VM.
+//! Creating a VM, and the script that sets it up.
 
+use axum::extract::Path;
 use axum::extract::State;
-use axum::http::HeaderName;
 use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::response::Response;
 use pve_provision::install::Invalid;
 use pve_provision::install::Request;
-use pve_provision::jobs::Job;
 
+use super::start_job;
 use crate::answer::Problem;
 use crate::app::App;
 use crate::body::JsonBody;
-use crate::stream;
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self::input(StatusCode::BAD_REQUEST, invalid)
+    }
+}
 
 /// `POST /api/vm/install`: starts a job and reads it to its end.
 ///
@@ -22,34 +27,19 @@ pub(super) async fn install(
     State(app): State<App>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let request = Request::parse(&body).map_err(invalid)?;
-    let plan = app.installer().plan(request).map_err(invalid)?;
-    let admission = app.admit().ok_or_else(stopping)?;
-    let job = app.jobs().start(plan.describe()).await.map_err(|error| no_log(&error))?;
+    let plan = app.installer().plan(Request::parse(&body)?)?;
     let installer = app.installer().clone();
-    let running = job.clone();
-    admission.run(job.clone(), async move { installer.run(plan, running).await });
-    Ok(stream_of(&job))
+    start_job(&app, plan.describe(), async move |job| installer.run(plan, job).await).await
 }
 
-/// The stream of a job that this request has started.
-fn stream_of(job: &Job) -> Response {
-    let id = job.id().to_string();
-    let headers =
-        [(header::LOCATION, format!("/api/jobs/{id}")), (HeaderName::from_static("x-job-id"), id)];
-    (headers, stream::events(job.read_from(0))).into_response()
-}
-
-fn invalid(invalid: Invalid) -> Problem {
-    Problem::input(StatusCode::BAD_REQUEST, invalid)
-}
-
-fn stopping() -> Problem {
-    Problem::server(StatusCode::SERVICE_UNAVAILABLE, "the server stops and takes no new jobs")
-}
-
-fn no_log(error: &std::io::Error) -> Problem {
-    tracing::error!(%error, "cannot start a job");
-    let message = format!("the job's log cannot be written (STATE_DIR): {error}");
-    Problem::server(StatusCode::INTERNAL_SERVER_ERROR, message)
+/// `GET /sh/<os>_<version>.sh`: the init script, to read.
+pub(super) async fn script(
+    State(app): State<App>,
+    Path(file): Path<String>,
+) -> Result<Response, Problem> {
+    let unknown = || Problem::input(StatusCode::NOT_FOUND, format!("there is no script '{file}'"));
+    let name = file.strip_suffix(".sh").and_then(|name| name.rsplit_once('_'));
+    let (os, version) = name.ok_or_else(unknown)?;
+    let script = app.installer().init_script(os, version)?.ok_or_else(unknown)?;
+    Ok(([(header::CONTENT_TYPE, "text/x-shellscript; charset=utf-8")], script).into_response())
 }

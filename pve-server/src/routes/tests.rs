@@ -1,3 +1,4 @@
+use std::fmt::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -25,11 +26,13 @@ use super::*;
 use crate::access::Access;
 use crate::access::Allowed;
 
-/// A server on a node on which no command is found.
+mod vm;
+
+/// A server on a node whose commands stand in `bin`: none, until a test puts one there.
 struct Server {
     app: App,
     jobs: Jobs,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 fn settings(directory: &Path) -> Settings {
@@ -49,8 +52,9 @@ fn settings(directory: &Path) -> Settings {
         pve_directory: directory.join("pve"),
         state_directory: directory.to_owned(),
         home: directory.to_owned(),
-        path: String::new(),
+        path: format!("{}:/usr/bin:/bin", directory.join("bin").display()),
         installs_at_once: 4,
+        patience: pve_provision::install::Patience::default(),
     }
 }
 
@@ -65,6 +69,7 @@ fn access() -> Access {
 
 fn server_with(access: Access) -> Server {
     let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("bin")).unwrap();
     let pve = directory.path().join("pve/nodes/pve1/qemu-server");
     std::fs::create_dir_all(pve).unwrap();
     let members = r#"{"nodename": "pve1", "version": 1}"#;
@@ -78,7 +83,7 @@ fn server_with(access: Access) -> Server {
         Cache::new(images).unwrap(),
     )
     .unwrap();
-    Server { app: App::new(access, jobs.clone(), installer), jobs, _directory: directory }
+    Server { app: App::new(access, jobs.clone(), installer), jobs, directory }
 }
 
 fn server() -> Server {
@@ -159,7 +164,7 @@ async fn whatever_is_wrong_with_a_request_is_said_in_the_specified_form() {
     let server = server();
     let mut answers = String::new();
     for (what, request) in rows {
-        answers.push_str(&format!("{what}: {}\n", told(&server, request).await));
+        writeln!(answers, "{what}: {}", told(&server, request).await).unwrap();
     }
     insta::assert_snapshot!(answers, @r#"
     cut JSON: 400 {"success":false,"message":"please check your input: the body is not JSON: EOF while parsing a string at line 1 column 11"}
@@ -222,7 +227,7 @@ async fn other_refusals_are_in_the_json_form_on_every_route() {
     ] {
         for builder in [Request::post(INSTALL), Request::get("/api/jobs")] {
             let request = from_allowed(builder.header(name, value)).body(Body::empty()).unwrap();
-            answers.push_str(&format!("{}\n", told(&server, request).await));
+            writeln!(answers, "{}", told(&server, request).await).unwrap();
         }
     }
     insta::assert_snapshot!(answers, @r#"

@@ -30,9 +30,6 @@ use self::network::Namespace;
 
 /// Builds what is missing, makes a namespace and runs [`inside`] there.
 pub async fn outside() -> anyhow::Result<()> {
-    // Before anything else: from now on an interrupt is an error that is cleaned up after.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
     host::prepare()?;
     let program = env::current_exe()?;
     let target = program.ancestors().nth(2).context("the program is not in a target directory")?;
@@ -40,6 +37,10 @@ pub async fn outside() -> anyhow::Result<()> {
     let image = image::built(&target.join("e2e"), &network::server())?;
     println!("cloud image: {} ({:.1} s)", image.display(), begun.elapsed().as_secs_f32());
 
+    // From here on an interrupt is an error that is cleaned up after; an image that is being built
+    // has no name yet, and its remains go with the next one.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     let namespace = Namespace::create()?;
     let files = tempfile::Builder::new().prefix("pve-e2e-").tempdir()?;
     let mut child =

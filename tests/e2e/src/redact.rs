@@ -2,9 +2,17 @@
 
 use crate::sse::Message;
 
-/// One line per message: number, status and text under the step's name, transfers folded into one line.
-///
-/// Digits of durations, sizes of a transfer and process ids become `#`, one for each.
+/// What a VM was like while it was waited for: which of these are seen depends on the moment of looking.
+const STATES: [&str; 6] = [
+    "[*] no route",
+    "[*] port closed",
+    "[*] connection reset",
+    "[*] no banner",
+    "[*] login refused",
+    "[*] logged in",
+];
+
+/// One line per message: status and text under the step's name; transfers are one line, passing states none.
 pub fn transcript(messages: &[Message]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut step = String::new();
@@ -20,6 +28,9 @@ pub fn transcript(messages: &[Message]) -> String {
         if told.step != step {
             lines.push(told.step.clone());
             step = told.step;
+        }
+        if STATES.iter().any(|state| told.message.starts_with(state)) {
+            continue;
         }
         let text = volatile(&told.message);
         let line = format!("    {:<10} {text}", told.status);

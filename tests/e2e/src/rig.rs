@@ -1,5 +1,7 @@
 //! A simulated cluster with the server on it, and questions about what one install did.
 
+use std::net::Ipv4Addr;
+
 use anyhow::Context;
 use pve_sim::Config;
 use pve_sim::Sim;
@@ -58,9 +60,23 @@ impl Rig {
         vmids
     }
 
+    /// The command lines of the installs; reads that run in the background are left aside.
+    pub fn foreground(&self) -> Vec<String> {
+        let calls = self.sim.commands().into_iter().filter(|call| call.program != "pvesh");
+        calls.map(|call| call.line()).collect()
+    }
+
     /// Asks for a VM and reads the whole stream.
     pub async fn install(&self, request: &Value) -> anyhow::Result<Install> {
         Install::read(self.server.install(request).await?).await.with_context(|| self.place.log())
+    }
+
+    /// `text` with the names that differ from run to run replaced: directories, ports, the network, the job.
+    pub fn neutral(&self, job: &str, text: &str) -> String {
+        text.replace(&*self.place.directory().to_string_lossy(), "<place>")
+            .replace(self.sim.mirror_url(), "http://mirror.example.org")
+            .replace(&network(self.sim.gateway()), "192.0.2.")
+            .replace(job, "<job>")
     }
 
     /// Everything that was handed to a command: the stand-ins' and ssh's arguments and environments.
@@ -99,6 +115,12 @@ impl Rig {
         let texts = [self.handed_over()?, self.written_down(stream)?].concat();
         Ok(leaks(texts.iter().map(String::as_str), secrets))
     }
+}
+
+/// The first three octets of an address, with their dots.
+fn network(address: Ipv4Addr) -> String {
+    let [first, second, third, _] = address.octets();
+    format!("{first}.{second}.{third}.")
 }
 
 /// One install, read to its end.

@@ -157,9 +157,13 @@ async fn a_kill_around_the_end_is_recovered_from() {
         let mut child = Child::download(place.directory.path(), &image);
         let watched = [place.path(ending), place.path("")];
         // Without a pause: what is looked for is there for less than a millisecond.
-        tokio::task::spawn_blocking(move || while !watched.iter().any(|path| path.exists()) {})
-            .await
-            .unwrap();
+        let looking = tokio::task::spawn_blocking(move || {
+            let begun = std::time::Instant::now();
+            while !watched.iter().any(|path| path.exists()) {
+                assert!(begun.elapsed() < Duration::from_mins(1), "the child never came so far");
+            }
+        });
+        looking.await.unwrap();
         child.kill();
         assert!(!place.path("").exists() || std::fs::read(place.path("")).unwrap() == body);
 

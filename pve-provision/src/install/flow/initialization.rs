@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pve_api::NodeName;
 use pve_api::Volid;
@@ -26,13 +25,8 @@ use crate::install::ssh;
 use crate::install::ssh_key::NodeKey;
 use crate::step::Step;
 
-/// How often the resize is tried, and how far apart.
+/// How often the resize is tried.
 const RESIZES: usize = 3;
-const BETWEEN_RESIZES: Duration = Duration::from_secs(5);
-/// How long a first boot's cloud-init may take.
-const CLOUD_INIT: Duration = Duration::from_mins(10);
-/// How long the init script may take: it upgrades every package.
-const SCRIPT: Duration = Duration::from_hours(1);
 
 const GIB: u64 = 1 << 30;
 
@@ -132,12 +126,14 @@ impl Run<'_> {
                 return Ok(format!("{}G", plan.disk_gib));
             }
             if try_number < RESIZES {
+                let pause = self.cx.settings.patience.between_resizes;
                 let text = format!(
-                    "resize {try_number} of {RESIZES} had no effect ({why}): once more in 5 s"
+                    "resize {try_number} of {RESIZES} had no effect ({why}): once more in {} s",
+                    pause.as_secs()
                 );
                 self.notice(step, text).await;
                 self.unless_cancelled(async {
-                    tokio::time::sleep(BETWEEN_RESIZES).await;
+                    tokio::time::sleep(pause).await;
                     Ok(())
                 })
                 .await?;
@@ -187,7 +183,7 @@ impl Run<'_> {
                 |_| true,
                 async |lines| {
                     let run = login.link.run("sudo -n bash -s", Some(input), &lines);
-                    tokio::time::timeout(SCRIPT, run).await
+                    tokio::time::timeout(settings.patience.script, run).await
                 },
             );
             match run.await {
@@ -199,8 +195,8 @@ impl Run<'_> {
                     "the connection was lost while the init script ran: {error}"
                 ))),
                 Err(_) => Err(Problem::Refused(format!(
-                    "the init script has not ended within {} minutes",
-                    SCRIPT.as_secs() / 60
+                    "the init script has not ended within {} s",
+                    settings.patience.script.as_secs()
                 ))),
             }
         })
@@ -209,10 +205,11 @@ impl Run<'_> {
 
     async fn wait_for_cloud_init(&self, login: &Login) -> Result<(), Problem> {
         let step = Step::SshInitialization;
+        let limit = self.cx.settings.patience.cloud_init;
         let shown = |line: &str| !line.trim_matches('.').trim().is_empty();
         let run = self.relaying(step, shown, async |lines| {
             let run = login.link.run("cloud-init status --wait", None, &lines);
-            tokio::time::timeout(CLOUD_INIT, run).await
+            tokio::time::timeout(limit, run).await
         });
         match run.await {
             Ok(Ok(0)) => Ok(()),
@@ -244,8 +241,8 @@ impl Run<'_> {
                 "the connection was lost while cloud-init was waited for: {error}"
             ))),
             Err(_) => Err(Problem::Refused(format!(
-                "cloud-init has not ended within {} minutes",
-                CLOUD_INIT.as_secs() / 60
+                "cloud-init has not ended within {} s",
+                limit.as_secs()
             ))),
         }
     }

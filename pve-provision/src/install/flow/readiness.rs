@@ -92,7 +92,8 @@ impl Run<'_> {
             }
         };
         let wait = async {
-            let login = ready::wait(&self.cx.ssh, host, old_boot, &states).await;
+            let patience = &self.cx.settings.patience;
+            let login = ready::wait(&self.cx.ssh, host, patience, old_boot, &states).await;
             drop(states);
             login
         };

@@ -204,7 +204,10 @@ impl Run<'_> {
             Ready::Banner(address) => {
                 let port = self.cx.settings.ssh_port;
                 self.step(step, format!("waiting for the SSH server of {address}"), async {
-                    ready::wait_for_banner(address, port).await.map_err(Problem::NotReady)?;
+                    let limit = self.cx.settings.patience.ready;
+                    ready::wait_for_banner(address, port, limit)
+                        .await
+                        .map_err(Problem::NotReady)?;
                     Ok(((), format!("the SSH server of {address} answers")))
                 })
                 .await

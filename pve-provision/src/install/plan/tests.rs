@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
+use crate::install::settings::Patience;
 
 pub(crate) fn settings() -> Settings {
     Settings {
@@ -23,6 +24,7 @@ pub(crate) fn settings() -> Settings {
         home: PathBuf::from("/root"),
         path: "/usr/bin".to_owned(),
         installs_at_once: 4,
+        patience: Patience::default(),
     }
 }
 

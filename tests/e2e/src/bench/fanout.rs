@@ -188,5 +188,6 @@ fn settings(directory: &Path) -> anyhow::Result<Settings> {
         home: directory.to_owned(),
         path: String::new(),
         installs_at_once: 4,
+        patience: pve_provision::install::Patience::default(),
     })
 }

@@ -63,6 +63,7 @@ pub(super) fn prepare() -> anyhow::Result<()> {
     if !is_there("apt-get") {
         bail!("missing packages, on Debian: {line}");
     }
+    println!("installing {}", missing.join(", "));
     install(&missing).with_context(|| format!("cannot install what is missing: {line}"))
 }
 

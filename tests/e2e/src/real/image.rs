@@ -36,6 +36,7 @@ pub(super) fn built(cache: &Path, server: &str) -> anyhow::Result<PathBuf> {
     lock.lock().context("cannot lock the image directory")?;
     let directory = cache.join(format!("image-{}", key(server)));
     if !directory.exists() {
+        println!("building the cloud image from Debian packages, which takes a minute or two");
         remove_all_images(cache)?;
         let building = cache.join("building");
         fs::create_dir(&building)?;
@@ -60,6 +61,9 @@ fn key(server: &str) -> String {
 
 /// Images of earlier recipes, and what an interrupted build has left.
 fn remove_all_images(cache: &Path) -> anyhow::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let below = format!(" {}/", cache.display());
+    ensure!(!mounts.contains(&below), "something is mounted below {}", cache.display());
     for entry in fs::read_dir(cache)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -95,8 +99,10 @@ fn build(directory: &Path, server: &str) -> anyhow::Result<()> {
 fn bootstrap(root: &Path, packages: &Path) -> anyhow::Result<()> {
     let early = packages.with_file_name("early");
     write_all(&early, recipe::EARLY_FILES)?;
-    let mut mmdebstrap = Command::new("mmdebstrap");
-    mmdebstrap.args(["--mode=root", "--variant=minbase"]);
+    // It mounts below `root`: in a namespace of its own, and not longer than this process lives.
+    let mut mmdebstrap = Command::new("setpriv");
+    mmdebstrap.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--mount-proc"]);
+    mmdebstrap.args(["--fork", "--kill-child", "mmdebstrap", "--mode=root", "--variant=minbase"]);
     mmdebstrap.arg(format!("--include={}", recipe::PACKAGES.join(",")));
     mmdebstrap.arg("--aptopt=APT::Install-Recommends \"false\"");
     mmdebstrap.args(mirror::options()?.iter().map(|option| format!("--aptopt={option}")));

@@ -129,7 +129,7 @@ pub(super) const MASKED_UNITS: &[&str] = &[
 
 const KERNEL_OPTIONS: &str = "root=LABEL=cloudimg-root ro console=tty0 console=ttyS0,115200 \
     net.ifnames=0 quiet loglevel=3 systemd.show_status=0 mitigations=off nokaslr audit=0 \
-    apparmor=0 random.trust_cpu=on fsck.mode=skip";
+    apparmor=0 selinux=0 random.trust_cpu=on fsck.mode=skip";
 
 pub(super) fn grub_configuration(kernel: &str) -> String {
     format!(

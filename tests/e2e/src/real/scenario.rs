@@ -200,7 +200,9 @@ impl Scenario {
         );
         check("boot id", fact("boot id"), fact("boot id") != first_boot);
         let ping = stage.hypervisor.ping(vmid).await;
-        check("agent's channel", &format!("{ping:?}"), ping.is_ok());
+        let answer =
+            ping.as_ref().map_or_else(|error| format!("{error:#}"), |()| "answers".to_owned());
+        check("agent's channel", &answer, ping.is_ok());
         for (user, password) in
             [("root", ROOT_PASSWORD), (guest.user, self.password.unwrap_or("passwd"))]
         {
@@ -249,4 +251,48 @@ fn finished(messages: &[Message], user: &str) -> anyhow::Result<(u32, Ipv4Addr)>
     let vmid = vmid.strip_prefix("[*] VMID: ").context("no VMID")?.parse()?;
     let address = address.strip_prefix("[*] IP: ").context("no address")?.parse()?;
     Ok((vmid, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(step: &str, status: &str, message: &str) -> Message {
+        let data = json!({"step": step, "status": status, "message": message}).to_string();
+        Message { event: None, id: None, data }
+    }
+
+    fn stream(changed: Option<Message>) -> Vec<Message> {
+        let last = "VM initialization > finalizing";
+        let mut messages = vec![
+            event("preparation > assigning IP", "success", "[+] IP 192.0.2.104/24"),
+            event("VM creation > creating VM", "processing", "[*] IP 192.0.2.105/24, by 192.0.2.1"),
+            event(last, "success", "[+] VM installation completed in 182.41s"),
+            event(last, "success", "[*] VMID: 105"),
+            event(last, "success", "[*] IP: 192.0.2.105"),
+            event(last, "success", "[*] User: debian"),
+        ];
+        messages.extend(changed);
+        let event = Some("close".to_owned());
+        messages.push(Message { event, id: None, data: "{}".to_owned() });
+        messages
+    }
+
+    #[test]
+    fn the_final_report_is_read_and_nothing_may_follow_it() {
+        let (vmid, address) = finished(&stream(None), "debian").unwrap();
+        assert_eq!((vmid, address), (105, Ipv4Addr::new(192, 0, 2, 105)));
+        assert!(finished(&stream(None), "deploy").is_err());
+        let error = event("VM initialization > rebooting VM", "error", "[-] no login");
+        let text = finished(&stream(Some(error)), "debian").unwrap_err().to_string();
+        assert_eq!(text, "VM initialization > rebooting VM: [-] no login");
+        let late = event("VM initialization > rebooting VM", "success", "[+] done");
+        assert!(finished(&stream(Some(late)), "debian").is_err());
+    }
+
+    #[test]
+    fn the_address_is_the_last_that_was_named_and_not_the_gateway() {
+        assert_eq!(address(&stream(None)[..2]).unwrap(), Ipv4Addr::new(192, 0, 2, 105));
+        assert!(address(&[]).is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! Disks as files, written by QEMU's own tools.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
@@ -35,9 +36,11 @@ pub(super) async fn apply(change: &DiskChange) -> anyhow::Result<()> {
                 .await
                 .with_context(|| format!("cannot move {}", from.display()))
         }
-        DiskChange::Removed { file } => tokio::fs::remove_file(file)
-            .await
-            .with_context(|| format!("cannot remove {}", file.display())),
+        DiskChange::Removed { file } => match tokio::fs::remove_file(file).await {
+            // A cloud-init drive is made at each start, among the machine's own files.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.with_context(|| format!("cannot remove {}", file.display())),
+        },
     }
 }
 
