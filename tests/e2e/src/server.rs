@@ -132,7 +132,7 @@ impl Place {
         let running = Running::Process(Box::new(child));
         let mut server = Server { running, address: self.address, client: client::client()? };
         let deadline = Instant::now() + START_LIMIT;
-        while !server.is_healthy().await {
+        while !server.answers().await {
             if let Running::Process(child) = &mut server.running
                 && let Some(status) = child.try_wait()?
             {
@@ -193,11 +193,9 @@ impl Server {
         }
     }
 
-    async fn is_healthy(&self) -> bool {
-        match self.client.get(self.url("/api/health")).send().await {
-            Ok(response) => response.status().is_success(),
-            Err(_) => false,
-        }
+    /// Whether it answers, be it that the caller is not let in.
+    async fn answers(&self) -> bool {
+        self.client.get(self.url("/api/health")).send().await.is_ok()
     }
 
     /// Asks for a VM and gives the stream of its making.
