@@ -127,7 +127,8 @@ impl Ssh {
     pub(crate) async fn end_left_over(&self) {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let own = format!("{}-", std::process::id());
-        let left_over = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(&own));
+        let left_over =
+            entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(&own));
         for control in left_over.map(|entry| entry.path()) {
             let mut command = self.command();
             command.arg("-S").arg(&control).args(["-O", "exit", "--", "left-over"]);

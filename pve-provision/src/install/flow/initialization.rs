@@ -159,7 +159,13 @@ impl Run<'_> {
             )
             .await?;
             let guest = Guest { node: target.clone(), ..guest };
-            self.config(&guest)?;
+            let found = self.cx.directory.config(target, guest.vmid);
+            if found.map_err(Problem::file("read the VM's configuration"))?.is_none() {
+                return Err(Problem::Refused(format!(
+                    "qm migrate reported success, but VM {} is not on {target}",
+                    guest.vmid
+                )));
+            }
             let claim = self.job.claim(guest.vmid, target).await;
             claim.map_err(Problem::file("write down where the VM is (STATE_DIR)"))?;
             Ok((guest, format!("the VM is on {target}")))

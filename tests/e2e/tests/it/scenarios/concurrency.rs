@@ -75,10 +75,7 @@ async fn fifty() -> String {
             .to_owned(),
         exit: 255,
     };
-    let lock = |pattern: &str| Fault {
-        times: Some(10),
-        ..Fault::always(pattern, locked.clone())
-    };
+    let lock = |pattern: &str| Fault { times: Some(10), ..Fault::always(pattern, locked.clone()) };
     let mut day = Day::new()
         .setting("INSTALLS_AT_ONCE", "50")
         .fault(lock("^qm set"))
@@ -102,9 +99,10 @@ async fn two_servers() -> String {
     let server = place.serve().await.unwrap();
     // A key that both have: as on one node.
     let request = request();
-    let others = join_all((0..5).map(|_| async {
-        Install::read(server.install(&request).await.unwrap()).await.unwrap()
-    }));
+    let others =
+        join_all((0..5).map(|_| async {
+            Install::read(server.install(&request).await.unwrap()).await.unwrap()
+        }));
     let (mut installs, others) = tokio::join!(at_once(&rig, 5), others);
     installs.extend(others);
     let text: Vec<&str> = installs.iter().map(|install| install.raw.as_str()).collect();
@@ -127,7 +125,11 @@ async fn one_id_twice() -> String {
         check(&rig, install).await;
         lines.extend(install.errors().iter().map(|error| format!("  {error}")));
     }
-    lines.push(format!("  {} succeeds, {} qm create", succeeded(&installs), count(&rig, "qm create")));
+    lines.push(format!(
+        "  {} succeeds, {} qm create",
+        succeeded(&installs),
+        count(&rig, "qm create")
+    ));
     lines.join("\n")
 }
 
@@ -135,12 +137,15 @@ async fn one_at_a_time() -> String {
     let mut day = Day::new().setting("INSTALLS_AT_ONCE", "1").slow("^qm create", 300);
     let rig = day.begin().await;
     let installs = at_once(&rig, 3).await;
-    let waited = installs.iter().filter(|install| install.raw.contains("waiting for a turn: 1 installs"));
+    let waited =
+        installs.iter().filter(|install| install.raw.contains("waiting for a turn: 1 installs"));
     let waited = waited.count();
     // Between create and the last set of one there is no create of another.
     let lines: Vec<String> = rig.sim.commands().iter().map(|call| call.line()).collect();
-    let order = lines.iter().filter(|line| line.starts_with("qm create") || line.contains("--ipconfig0"));
-    let order: Vec<&str> = order.map(|line| if line.contains("create") { "create" } else { "set" }).collect();
+    let order =
+        lines.iter().filter(|line| line.starts_with("qm create") || line.contains("--ipconfig0"));
+    let order: Vec<&str> =
+        order.map(|line| if line.contains("create") { "create" } else { "set" }).collect();
     format!("  {} succeed, {waited} waited, {}", succeeded(&installs), order.join(" "))
 }
 
@@ -152,7 +157,8 @@ async fn cancelled_in_the_queue() -> String {
         message.told().is_ok_and(|told| told.step == "VM creation > importing disk image")
     };
     first.until(is_import).await.unwrap();
-    let waits = Moment { step: "VM creation > creating VM", says: "waiting for a turn", command: "" };
+    let waits =
+        Moment { step: "VM creation > creating VM", says: "waiting for a turn", command: "" };
     let (rig, second) = Deed::Cancel(waits).done(rig, day.request()).await;
     check(&rig, &second).await;
     let text = beyond_plain(&second.messages, &Alike::new(&rig)).await;

@@ -59,20 +59,28 @@ pub(super) fn rows() -> Vec<Row> {
             Day::new()
                 .with(|rig| {
                     let mirror = rig.sim.mirror();
-                    let image = mirror.images().into_iter().find(|image| image.file_name() == IMAGE);
+                    let image =
+                        mirror.images().into_iter().find(|image| image.file_name() == IMAGE);
                     let file = mirror.file(&image.unwrap().path).unwrap();
                     let elsewhere = rig.place.directory().join("elsewhere");
                     fs::create_dir(&elsewhere).unwrap();
                     fs::copy(file, elsewhere.join("image")).unwrap();
                     mirror.serve("/elsewhere", &elsewhere);
-                    mirror.plant(IMAGE, Fault::Redirect("/elsewhere/image".to_owned()), Times::Always);
+                    mirror.plant(
+                        IMAGE,
+                        Fault::Redirect("/elsewhere/image".to_owned()),
+                        Times::Always,
+                    );
                 })
                 .run(),
         ),
     ];
     rows.extend(cached());
     rows.extend(directories());
-    rows.push(row("the server is killed in the middle of the download, five times", killed_while_downloading()));
+    rows.push(row(
+        "the server is killed in the middle of the download, five times",
+        killed_while_downloading(),
+    ));
     rows
 }
 
@@ -165,7 +173,8 @@ fn directories() -> Vec<Row> {
 async fn killed_while_downloading() -> String {
     let mut day = Day::new().mirror(IMAGE, Fault::Rate(400_000), Times::Always);
     let mut rig = day.begin().await;
-    let progress = Moment { step: "OS preparation > downloading OS image", says: "MiB/s", command: "" };
+    let progress =
+        Moment { step: "OS preparation > downloading OS image", says: "MiB/s", command: "" };
     for _ in 0..5 {
         let (next, install) = Deed::Kill(progress).done(rig, day.request()).await;
         rig = next;
@@ -180,7 +189,5 @@ async fn killed_while_downloading() -> String {
     let wanted = Sha512::digest(fs::read(mirror.file(&image.path).unwrap()).unwrap());
     let found = Sha512::digest(fs::read(rig.place.directory().join("images").join(IMAGE)).unwrap());
     assert_eq!(wanted, found);
-    let length = fs::metadata(mirror.file(&image.path).unwrap()).unwrap().len();
-    let twice = mirror.bytes_sent(IMAGE) > 2 * length;
-    format!("  the image is the publisher's; more than twice its length was sent: {twice}")
+    "  the image is the publisher's".to_owned()
 }

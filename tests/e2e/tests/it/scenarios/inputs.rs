@@ -28,30 +28,118 @@ async fn what_is_sent_is_refused_with_the_reason_or_planned() {
 
 pub(super) fn rows() -> Vec<Row> {
     let mut rows = vec![
-        fields("id", [json!(5), json!(99), json!(255), json!(300), json!("abc"), json!(-1), json!(1), json!(2.5)]),
-        fields("id that is left out", [json!(0), json!(null), json!("")].map(|id| json!({"id": id}))),
+        fields(
+            "id",
+            [
+                json!(5),
+                json!(99),
+                json!(255),
+                json!(300),
+                json!("abc"),
+                json!(-1),
+                json!(1),
+                json!(2.5),
+            ],
+        ),
+        fields(
+            "id that is left out",
+            [json!(0), json!(null), json!("")].map(|id| json!({"id": id})),
+        ),
         fields("id that is free", [json!(120)].map(|id| json!({"id": id}))),
-        fields("name", [json!("web 1"), json!("a\"b"), json!("a;b"), json!("wéb"), json!("-web"), json!("web_1"), json!("web-"), json!("a..b"), json!("x".repeat(64)), json!(7)]),
-        fields("name that fits", [json!("web.example.org"), json!("10.0.0.5-app"), json!("Web"), json!("")].map(|name| json!({"name": name}))),
-        fields("user", [json!("a;b"), json!("-oProxyCommand=x"), json!("yes"), json!("u".repeat(40)), json!("Root"), json!("null")]),
-        fields("user that fits", [json!("root"), json!("deploy"), json!("")].map(|user| json!({"user": user}))),
+        fields(
+            "name",
+            [
+                json!("web 1"),
+                json!("a\"b"),
+                json!("a;b"),
+                json!("wéb"),
+                json!("-web"),
+                json!("web_1"),
+                json!("web-"),
+                json!("a..b"),
+                json!("x".repeat(64)),
+                json!(7),
+            ],
+        ),
+        fields(
+            "name that fits",
+            [json!("web.example.org"), json!("10.0.0.5-app"), json!("Web"), json!("")]
+                .map(|name| json!({"name": name})),
+        ),
+        fields(
+            "user",
+            [
+                json!("a;b"),
+                json!("-oProxyCommand=x"),
+                json!("yes"),
+                json!("u".repeat(40)),
+                json!("Root"),
+                json!("null"),
+            ],
+        ),
+        fields(
+            "user that fits",
+            [json!("root"), json!("deploy"), json!("")].map(|user| json!({"user": user})),
+        ),
         fields("passwd", [json!("a\nb"), json!(["us3r's s3cret"])]),
-        fields("pubkey", [json!("garbage"), json!("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----"), json!(format!("{KEY}\nssh-rsa AAAA"))]),
-        fields("disk", [json!("abc"), json!("1T"), json!("16.5G"), json!("32g"), json!(" 32G"), json!("9999999999999G"), json!(40)]),
-        fields("disk that is clamped", [json!("-5G"), json!("5"), json!("15G"), json!("40"), json!("131072G")].map(|disk| json!({"disk": disk}))),
+        fields(
+            "pubkey",
+            [
+                json!("garbage"),
+                json!(
+                    "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----"
+                ),
+                json!(format!("{KEY}\nssh-rsa AAAA")),
+            ],
+        ),
+        fields(
+            "disk",
+            [
+                json!("abc"),
+                json!("1T"),
+                json!("16.5G"),
+                json!("32g"),
+                json!(" 32G"),
+                json!("9999999999999G"),
+                json!(40),
+            ],
+        ),
+        fields(
+            "disk that is clamped",
+            [json!("-5G"), json!("5"), json!("15G"), json!("40"), json!("131072G")]
+                .map(|disk| json!({"disk": disk})),
+        ),
         fields("cpu", [json!("2"), json!(1.5), json!(true)]),
         fields("ram", [json!("2"), json!([])]),
-        fields("cpu and ram that are clamped", [
-            json!({"cpu": -1, "ram": -1}), json!({"cpu": 0, "ram": 0}), json!({"cpu": null, "ram": ""}),
-        ]),
-        fields("os and version", [
-            json!({"os": "arch"}), json!({"os": ""}), json!({"os": null}), json!({"version": "99"}), json!({"version": 12}),
-        ]),
+        fields(
+            "cpu and ram that are clamped",
+            [
+                json!({"cpu": -1, "ram": -1}),
+                json!({"cpu": 0, "ram": 0}),
+                json!({"cpu": null, "ram": ""}),
+            ],
+        ),
+        fields(
+            "os and version",
+            [
+                json!({"os": "arch"}),
+                json!({"os": ""}),
+                json!({"os": null}),
+                json!({"version": "99"}),
+                json!({"version": 12}),
+            ],
+        ),
         fields("node", [json!("nowhere"), json!("a;b"), json!(1)]),
-        fields("node that is the main node", [json!("pve1"), json!("")].map(|node| json!({"node": node}))),
-        fields("a field that has no effect", [
-            json!({"ip": "192.0.2.7", "gateway": "192.0.2.1", "storage": "local", "colour": "blue", "a\nb": 1}),
-        ]),
+        fields(
+            "node that is the main node",
+            [json!("pve1"), json!("")].map(|node| json!({"node": node})),
+        ),
+        fields(
+            "a field that has no effect",
+            [
+                json!({"ip": "192.0.2.7", "gateway": "192.0.2.1", "storage": "local", "colour": "blue", "a\nb": 1}),
+            ],
+        ),
     ];
     rows.push(row("numbers above the caps are clamped", capped()));
     rows.push(row("a body that is none", bodies()));
@@ -98,7 +186,11 @@ fn rest(rig: &Rig) -> String {
     assert!(run.iter().all(|line| line.starts_with("pvesm status")), "{run:?}");
     let leaks = rig.leaks("", &[PASSWORD]).unwrap();
     assert_eq!(leaks, Vec::<String>::new());
-    if run.is_empty() { "  commands: none".to_owned() } else { "  commands: pvesm status".to_owned() }
+    if run.is_empty() {
+        "  commands: none".to_owned()
+    } else {
+        "  commands: pvesm status".to_owned()
+    }
 }
 
 /// The refusal, or what an accepted request is planned as.
@@ -124,7 +216,12 @@ async fn refusal(response: reqwest::Response) -> String {
 
 /// The good ends of the steps that plan, and their notices.
 fn planned(rig: &Rig, install: &Install) -> String {
-    let steps = ["checking VMID", "validating CPU and RAM", "validating disk size", "setting default config values"];
+    let steps = [
+        "checking VMID",
+        "validating CPU and RAM",
+        "validating disk size",
+        "setting default config values",
+    ];
     let told = install.messages.iter().filter_map(|message| message.told().ok());
     let told = told.filter(|told| {
         let step = told.step.strip_prefix("preparation > ").unwrap_or_default();
@@ -166,7 +263,10 @@ async fn bodies() -> String {
         ("cut JSON", json_type(post().body(r#"{"os":"debian","#))),
         ("no UTF-8", json_type(post().body(&b"{\"os\":\"\xff\"}"[..]))),
         ("10 MiB", json_type(post().body(vec![b' '; 10 << 20]))),
-        ("a form", post().header("Content-Type", "application/x-www-form-urlencoded").body("os=debian")),
+        (
+            "a form",
+            post().header("Content-Type", "application/x-www-form-urlencoded").body("os=debian"),
+        ),
         ("no content type", post().body(r#"{"os":"debian","version":"12"}"#)),
         ("GET", request(&rig, Method::GET)),
     ];
@@ -196,11 +296,15 @@ async fn callers() -> String {
             request = request.header("X-Forwarded-For", header);
         }
         let answer = one_line(request.send().await.unwrap()).await;
-        lines.push(format!("  a denied peer, X-Forwarded-For {header:?}: {}", Alike::new(&denying).text(&answer)));
+        lines.push(format!(
+            "  a denied peer, X-Forwarded-For {header:?}: {}",
+            Alike::new(&denying).text(&answer)
+        ));
     }
     let list = denying.server.client().get(denying.server.url("/api/jobs")).send().await.unwrap();
     let answer = refusal(list).await;
-    lines.push(format!("  a denied peer asks for the jobs: {}", Alike::new(&denying).text(&answer)));
+    lines
+        .push(format!("  a denied peer asks for the jobs: {}", Alike::new(&denying).text(&answer)));
     lines.push(rest(&denying));
 
     let rig = Day::new().begin().await;
@@ -276,9 +380,17 @@ async fn with_keys(keys: String) -> String {
     let install = rig.install(day.request()).await.unwrap();
     check(&rig, &install).await;
     let stored = rig.sim.world(|world| {
-        world.guests.get(&100).and_then(|guest| guest.configuration.get("sshkeys").map(str::to_owned))
+        world
+            .guests
+            .get(&100)
+            .and_then(|guest| guest.configuration.get("sshkeys").map(str::to_owned))
     });
-    let stored = stored.unwrap_or_default().replace("%20", " ").replace("%2B", "+").replace("%40", "@").replace("%2F", "/");
+    let stored = stored
+        .unwrap_or_default()
+        .replace("%20", " ")
+        .replace("%2B", "+")
+        .replace("%40", "@")
+        .replace("%2F", "/");
     // The first is the node's own.
     let lines: Vec<&str> = stored.split("%0A").skip(1).filter(|line| !line.is_empty()).collect();
     format!("  {}\n  succeeded: {}", lines.join("\n  "), install.succeeded())

@@ -67,8 +67,14 @@ fn allocation() -> Vec<Row> {
                 })
                 .run(),
         ),
-        row("every address of the range answers", range("100", "103").with(|rig| listen(rig, &[100, 101, 102, 103])).run()),
-        row("the lowest addresses of the range answer", Day::new().with(|rig| listen(rig, &[100, 102])).run()),
+        row(
+            "every address of the range answers",
+            range("100", "103").with(|rig| listen(rig, &[100, 101, 102, 103])).run(),
+        ),
+        row(
+            "the lowest addresses of the range answer",
+            Day::new().with(|rig| listen(rig, &[100, 102])).run(),
+        ),
         row(
             "the gateway is in the range",
             Day::new()
@@ -128,7 +134,10 @@ fn migrations() -> Vec<Row> {
     };
     vec![
         row("a VM for another node", migrating(Day::new()).run()),
-        row("qm migrate fails", migrating(Day::new()).failing("^qm migrate", "migration aborted").and_again().run()),
+        row(
+            "qm migrate fails",
+            migrating(Day::new()).failing("^qm migrate", "migration aborted").and_again().run(),
+        ),
         row(
             "qm migrate says that it has worked, and has not",
             migrating(Day::new())
@@ -138,9 +147,20 @@ fn migrations() -> Vec<Row> {
                 ))
                 .run(),
         ),
-        row("qm start fails on the other node", migrating(Day::new()).failing("^qm start", "start failed: QEMU exited with code 1").run()),
-        row("the init script fails on a migrated VM", migrating(Day::new()).guest(failing_script()).and_again().run()),
-        row("the other node cannot be reached after the migration", lost_node(migrating(Day::new())).run()),
+        row(
+            "qm start fails on the other node",
+            migrating(Day::new())
+                .failing("^qm start", "start failed: QEMU exited with code 1")
+                .run(),
+        ),
+        row(
+            "the init script fails on a migrated VM",
+            migrating(Day::new()).guest(failing_script()).and_again().run(),
+        ),
+        row(
+            "the other node cannot be reached after the migration",
+            lost_node(migrating(Day::new())).run(),
+        ),
         row(
             "the other node goes away before the clean-up",
             migrating(Day::new())
@@ -149,7 +169,11 @@ fn migrations() -> Vec<Row> {
                     ..Behaviour::default()
                 })
                 .deed(Deed::Change(
-                    Moment { step: "VM initialization > SSH initialization", says: "Setting up", command: "" },
+                    Moment {
+                        step: "VM initialization > SSH initialization",
+                        says: "Setting up",
+                        command: "",
+                    },
                     |rig| {
                         // Its root's key is no longer accepted, and the script's connection is gone.
                         std::fs::write(rig.sim.authorized_keys(), "").unwrap();
@@ -166,7 +190,10 @@ fn migrations() -> Vec<Row> {
                 .world(|world| world.nodes.get_mut("pve2").unwrap().online = false)
                 .refused(json!({"node": "pve2"})),
         ),
-        row("the node that was asked for does not exist", Day::new().on_two_nodes().refused(json!({"node": "pve9"}))),
+        row(
+            "the node that was asked for does not exist",
+            Day::new().on_two_nodes().refused(json!({"node": "pve9"})),
+        ),
         row(
             "another node is offline",
             Day::new()
@@ -180,7 +207,9 @@ fn migrations() -> Vec<Row> {
                 .slow("^qm create", 500)
                 .deed(Deed::Change(
                     Moment { step: "VM creation > creating VM", says: "", command: "qm create" },
-                    |rig| rig.sim.change(|world| world.nodes.get_mut("pve2").unwrap().online = false),
+                    |rig| {
+                        rig.sim.change(|world| world.nodes.get_mut("pve2").unwrap().online = false)
+                    },
                 ))
                 .run(),
         ),
@@ -199,7 +228,26 @@ fn quorum() -> Vec<Row> {
                 .on_two_nodes()
                 .slow("^pvesm status", 500)
                 .deed(Deed::Change(
-                    Moment { step: "preparation > checking storage pool", says: "", command: "pvesm status" },
+                    Moment {
+                        step: "preparation > checking storage pool",
+                        says: "",
+                        command: "pvesm status",
+                    },
+                    |rig| rig.sim.change(lose),
+                ))
+                .run(),
+        ),
+        row(
+            "the quorum is lost before the clean-up",
+            Day::new()
+                .on_two_nodes()
+                .fault(Fault { delay: 500, ..Fault::fails("^qm importdisk", "no space left", 255) })
+                .deed(Deed::Change(
+                    Moment {
+                        step: "VM creation > importing disk image",
+                        says: "",
+                        command: "qm importdisk",
+                    },
                     |rig| rig.sim.change(lose),
                 ))
                 .run(),
@@ -250,21 +298,40 @@ fn processors() -> Vec<Row> {
     rows.extend([
         row(
             "the CPU is below what the image needs",
-            Day::new().prepared(flags("v2")).asking(json!({"os": "rockylinux", "version": "10"})).run(),
+            Day::new()
+                .prepared(flags("v2"))
+                .asking(json!({"os": "rockylinux", "version": "10"}))
+                .run(),
         ),
         row(
             "the CPU is what the image needs",
-            Day::new().prepared(flags("v2")).asking(json!({"os": "rockylinux", "version": "9"})).showing_create().run(),
+            Day::new()
+                .prepared(flags("v2"))
+                .asking(json!({"os": "rockylinux", "version": "9"}))
+                .showing_create()
+                .run(),
         ),
-        row("the nodes cannot be asked", Day::new().failing("^pvesh", "no connection").showing_create().run()),
+        row(
+            "the nodes cannot be asked",
+            Day::new().failing("^pvesh", "no connection").showing_create().run(),
+        ),
         row("more cores than the node has", Day::new().asking(json!({"cpu": 17})).run()),
-        row("as many cores as the node has", Day::new().asking(json!({"cpu": 16})).showing_create().run()),
+        row(
+            "as many cores as the node has",
+            Day::new().asking(json!({"cpu": 16})).showing_create().run(),
+        ),
     ]);
     let balloon = |ram: u64| {
         let name = format!("{ram} MiB where a VM keeps 2048");
-        row(name, Day::new().setting("VM_BALLOON_MIN", "2048").asking(json!({"ram": ram})).showing_create().run())
+        row(
+            name,
+            Day::new()
+                .setting("VM_BALLOON_MIN", "2048")
+                .asking(json!({"ram": ram}))
+                .showing_create()
+                .run(),
+        )
     };
     rows.extend([3071, 3072, 65_536].map(balloon));
     rows
 }
-

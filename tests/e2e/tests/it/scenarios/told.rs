@@ -21,8 +21,8 @@ pub(crate) struct Alike(Vec<(String, &'static str)>);
 
 impl Alike {
     pub(crate) fn new(rig: &Rig) -> Self {
-        let network = rig.sim.gateway().to_string();
-        let network = network.trim_end_matches(".1").to_owned() + ".";
+        let [a, b, c, _] = rig.sim.gateway().octets();
+        let network = format!("{a}.{b}.{c}.");
         Self(vec![
             (rig.sim.mirror_url().to_owned(), "http://mirror"),
             (rig.place.directory().display().to_string(), "<place>"),
