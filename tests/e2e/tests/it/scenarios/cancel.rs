@@ -51,9 +51,8 @@ fn cancelled() -> Vec<Row> {
 }
 
 fn killed() -> Vec<Row> {
-    let held = |hold: Hold| {
-        row(hold.name, (hold.prepare)(Day::new()).deed(Deed::Kill(hold.moment)).run())
-    };
+    let held =
+        |hold: Hold| row(hold.name, (hold.prepare)(Day::new()).deed(Deed::Kill(hold.moment)).run());
     let mut rows: Vec<Row> = holds().into_iter().map(held).collect();
     rows.push(row("steps that take no time", in_passing(Deed::Kill)));
     rows
@@ -121,7 +120,9 @@ async fn settled(rig: &Rig, install: &Install, before: &[u32]) {
     let more = if keeps { before.len() + 1 } else { before.len() };
     assert_eq!(rig.guests().len(), more, "{}", install.raw);
     let odd = left(rig).await.into_iter().filter(|line| {
-        !line.starts_with("VM ") && !line.starts_with("file images/") && !line.starts_with("jobs success")
+        !line.starts_with("VM ")
+            && !line.starts_with("file images/")
+            && !line.starts_with("jobs success")
     });
     assert_eq!(odd.collect::<Vec<_>>(), Vec::<String>::new(), "{}", install.raw);
 }

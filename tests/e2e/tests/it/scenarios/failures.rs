@@ -62,9 +62,7 @@ fn larger_image(sim: &Sim, virtual_size: u64) {
 fn another_system(sim: &mut Sim) {
     let mut catalogue = std::fs::read_to_string(sim.images_file()).unwrap();
     let url = catalogue.lines().find(|line| line.contains(IMAGE)).unwrap().to_owned();
-    catalogue += &format!(
-        "\n[[image]]\nos = \"arch\"\nversion = \"1\"\n{url}\nuser = \"arch\"\n"
-    );
+    catalogue += &format!("\n[[image]]\nos = \"arch\"\nversion = \"1\"\n{url}\nuser = \"arch\"\n");
     std::fs::write(sim.images_file(), catalogue).unwrap();
 }
 
@@ -139,7 +137,9 @@ fn commands() -> Vec<Row> {
                         let call = pve_sim::cli::Invocation {
                             node: "pve1".to_owned(),
                             program: "qm".to_owned(),
-                            arguments: ["create", "100", "--name", "theirs"].map(str::to_owned).into(),
+                            arguments: ["create", "100", "--name", "theirs"]
+                                .map(str::to_owned)
+                                .into(),
                             directory: "/root".to_owned(),
                         };
                         let (sink, _frames) = tokio::sync::mpsc::unbounded_channel();
@@ -160,9 +160,15 @@ fn commands() -> Vec<Row> {
                 .and_again()
                 .run(),
         ),
-        row("qm importdisk succeeds without a disk", Day::new().fault(silently("^qm importdisk", None)).run()),
+        row(
+            "qm importdisk succeeds without a disk",
+            Day::new().fault(silently("^qm importdisk", None)).run(),
+        ),
         row("qm importdisk is slow", Day::new().slow("^qm importdisk", 1500).run()),
-        row("the first qm set fails", Day::new().failing("^qm set .*--sshkeys", "invalid key").run()),
+        row(
+            "the first qm set fails",
+            Day::new().failing("^qm set .*--sshkeys", "invalid key").run(),
+        ),
         row(
             "the first qm set fails when it has done half",
             Day::new()
@@ -206,7 +212,10 @@ fn commands() -> Vec<Row> {
             "the image is larger than what was asked for",
             Day::new().prepared(|sim| larger_image(sim, 40 << 30)).run(),
         ),
-        row("qm start fails", Day::new().failing("^qm start", "start failed: QEMU exited with code 1").run()),
+        row(
+            "qm start fails",
+            Day::new().failing("^qm start", "start failed: QEMU exited with code 1").run(),
+        ),
         row(
             "qm start fails outside",
             Day::new()
@@ -216,7 +225,10 @@ fn commands() -> Vec<Row> {
                 ))
                 .run(),
         ),
-        row("qm reboot fails", Day::new().failing("^qm reboot", "VM quit/powerdown failed - got timeout").run()),
+        row(
+            "qm reboot fails",
+            Day::new().failing("^qm reboot", "VM quit/powerdown failed - got timeout").run(),
+        ),
         row(
             "qm destroy fails after a failure",
             Day::new()
@@ -242,7 +254,8 @@ fn commands() -> Vec<Row> {
 }
 
 fn locks() -> Vec<Row> {
-    let locked = |pattern: &str, times| Fault {
+    let locked = |pattern: &str, times| {
+        Fault {
         times,
         ..Fault::always(
             pattern,
@@ -253,9 +266,13 @@ fn locks() -> Vec<Row> {
                 exit: 255,
             },
         )
+    }
     };
     vec![
-        row("the VM's lock is held for a while", Day::new().fault(locked("^qm set", Some(2))).run()),
+        row(
+            "the VM's lock is held for a while",
+            Day::new().fault(locked("^qm set", Some(2))).run(),
+        ),
         row(
             "the VM's lock is held for ever",
             Day::new().fault(locked("^qm set", None)).patience(hasty()).and_again().run(),
@@ -284,7 +301,10 @@ fn readiness() -> Vec<Row> {
     vec![
         row(
             "the SSH port never opens",
-            Day::new().guest(first_boot(Boot { port: When::Never, ..boot() })).patience(hasty()).run(),
+            Day::new()
+                .guest(first_boot(Boot { port: When::Never, ..boot() }))
+                .patience(hasty())
+                .run(),
         ),
         row(
             "the SSH port is open and never says anything",
@@ -315,7 +335,10 @@ fn readiness() -> Vec<Row> {
         ),
         row(
             "the login is refused for ever",
-            Day::new().guest(first_boot(Boot { login: When::Never, ..boot() })).patience(hasty()).run(),
+            Day::new()
+                .guest(first_boot(Boot { login: When::Never, ..boot() }))
+                .patience(hasty())
+                .run(),
         ),
         row(
             "the host key changes after the first login",
@@ -360,8 +383,14 @@ fn readiness() -> Vec<Row> {
 fn initialization() -> Vec<Row> {
     let ending = |end| script(Script { end, ..Script::default() });
     vec![
-        row("cloud-init fails", Day::new().guest(cloud_init(CloudInitEnd::Failed)).and_again().run()),
-        row("cloud-init has recovered from errors", Day::new().guest(cloud_init(CloudInitEnd::Degraded)).run()),
+        row(
+            "cloud-init fails",
+            Day::new().guest(cloud_init(CloudInitEnd::Failed)).and_again().run(),
+        ),
+        row(
+            "cloud-init has recovered from errors",
+            Day::new().guest(cloud_init(CloudInitEnd::Degraded)).run(),
+        ),
         row("there is no cloud-init", Day::new().guest(cloud_init(CloudInitEnd::Missing)).run()),
         row(
             "cloud-init never ends",
@@ -369,8 +398,14 @@ fn initialization() -> Vec<Row> {
         ),
         row("the init script exits 3", Day::new().guest(ending(End::Code(3))).and_again().run()),
         row("the init script is killed", Day::new().guest(ending(End::Killed)).run()),
-        row("the connection is reset in the init script", Day::new().guest(ending(End::LinkReset)).run()),
-        row("the init script never ends", Day::new().guest(ending(End::Hangs)).patience(hasty()).run()),
+        row(
+            "the connection is reset in the init script",
+            Day::new().guest(ending(End::LinkReset)).run(),
+        ),
+        row(
+            "the init script never ends",
+            Day::new().guest(ending(End::Hangs)).patience(hasty()).run(),
+        ),
         row(
             "there is no init script for the operating system",
             Day::new().prepared(another_system).asking(json!({"os": "arch", "version": "1"})).run(),

@@ -42,26 +42,42 @@ pub(crate) fn holds() -> Vec<Hold> {
         hold("pvesm status", "preparation > checking storage pool", "", "pvesm status", |day| {
             day.slow("^pvesm status", A_WHILE)
         }),
-        hold("the nodes are asked for their CPUs", "OS preparation > getting OS image", "", "", |day| {
-            // This image needs a level, so the install waits for the nodes.
-            day.asking(json!({"os": "rockylinux", "version": "9"})).slow("^pvesh get", 2500)
-        }),
-        hold("the publisher does not answer", "OS preparation > validating OS image URL", "", "", |day| {
-            day.mirror(IMAGE, Fault::Hang, Times::Always)
-        }),
+        hold(
+            "the nodes are asked for their CPUs",
+            "OS preparation > getting OS image",
+            "",
+            "",
+            |day| {
+                // This image needs a level, so the install waits for the nodes.
+                day.asking(json!({"os": "rockylinux", "version": "9"})).slow("^pvesh get", 2500)
+            },
+        ),
+        hold(
+            "the publisher does not answer",
+            "OS preparation > validating OS image URL",
+            "",
+            "",
+            |day| day.mirror(IMAGE, Fault::Hang, Times::Always),
+        ),
         hold("the download", "OS preparation > downloading OS image", "", "", |day| {
             day.mirror(IMAGE, Fault::Rate(200_000), Times::Always)
         }),
-        hold("ssh-keygen", "SSH preparation > checking SSH key", "", "", |day| day.placed(slow_keygen)),
+        hold("ssh-keygen", "SSH preparation > checking SSH key", "", "", |day| {
+            day.placed(slow_keygen)
+        }),
         hold("qm create", "VM creation > creating VM", "", "qm create", |day| {
             day.slow("^qm create", A_WHILE)
         }),
         hold("qm importdisk", "VM creation > importing disk image", "", "qm importdisk", |day| {
             day.slow("^qm importdisk", A_WHILE)
         }),
-        hold("qm resize", "VM initialization > initializing configuration", "", "qm resize", |day| {
-            day.slow("^qm resize", A_WHILE)
-        }),
+        hold(
+            "qm resize",
+            "VM initialization > initializing configuration",
+            "",
+            "qm resize",
+            |day| day.slow("^qm resize", A_WHILE),
+        ),
         hold("qm migrate", "VM initialization > migrating VM", "", "qm migrate", |day| {
             migrating(day).slow("^qm migrate", A_WHILE)
         }),
@@ -85,10 +101,16 @@ pub(crate) fn holds() -> Vec<Hold> {
                 day.guest(Behaviour { cloud_init, ..Behaviour::default() })
             },
         ),
-        hold("the init script", "VM initialization > SSH initialization", "Setting up", "", |day| {
-            let script = Script { end: End::Hangs, ..Script::default() };
-            day.guest(Behaviour { script, ..Behaviour::default() })
-        }),
+        hold(
+            "the init script",
+            "VM initialization > SSH initialization",
+            "Setting up",
+            "",
+            |day| {
+                let script = Script { end: End::Hangs, ..Script::default() };
+                day.guest(Behaviour { script, ..Behaviour::default() })
+            },
+        ),
         hold("qm reboot", "VM initialization > rebooting VM", "", "qm reboot", |day| {
             day.slow("^qm reboot", A_WHILE)
         }),
