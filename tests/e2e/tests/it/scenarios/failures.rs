@@ -18,6 +18,10 @@ use pve_sim::mirror::Content;
 use pve_sim::mirror::cloud_images;
 use pve_sim::sim::Fault;
 use pve_sim::sim::FaultAnswer;
+use pve_sim::world::Configuration;
+use pve_sim::world::Guest;
+use pve_sim::world::Kind;
+use pve_sim::world::World;
 use serde_json::json;
 
 use super::day::Day;
@@ -50,8 +54,19 @@ fn silently(pattern: &str, times: Option<u32>) -> Fault {
     Fault { times, ..Fault::always(pattern, answer) }
 }
 
+/// A VM that is nobody's business.
+pub(super) fn put_guest(world: &mut World, vmid: u32) {
+    let guest = Guest {
+        kind: Kind::Qemu,
+        node: "pve1".to_owned(),
+        configuration: Configuration::default(),
+        running: None,
+    };
+    world.guests.insert(vmid, guest);
+}
+
 /// Makes the plain image one of this many bytes.
-fn larger_image(sim: &Sim, virtual_size: u64) {
+pub(super) fn larger_image(sim: &Sim, virtual_size: u64) {
     let image = cloud_images().into_iter().find(|image| image.file_name() == IMAGE).unwrap();
     let content = Content::Noise { bytes: 1 << 20, edition: 1 };
     let adding = sim.mirror().add(CloudImage { virtual_size, ..image }, content);
@@ -88,17 +103,6 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 fn commands() -> Vec<Row> {
-    let another = |vmid: u32| {
-        move |world: &mut pve_sim::world::World| {
-            let guest = pve_sim::world::Guest {
-                kind: pve_sim::world::Kind::Qemu,
-                node: "pve1".to_owned(),
-                configuration: pve_sim::world::Configuration::default(),
-                running: None,
-            };
-            world.guests.insert(vmid, guest);
-        }
-    };
     vec![
         row("nothing is broken", Day::new().and_again().run()),
         row(
@@ -151,7 +155,11 @@ fn commands() -> Vec<Row> {
         ),
         row(
             "the id that was asked for is taken",
-            Day::new().world(another(120)).asking(json!({"id": 120})).and_again().run(),
+            Day::new()
+                .world(|world| put_guest(world, 120))
+                .asking(json!({"id": 120}))
+                .and_again()
+                .run(),
         ),
         row(
             "qm importdisk fails",

@@ -1,8 +1,10 @@
 //! Moments of an install at which it can be held: in a command, or in a wait.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use pve_e2e::server::Place;
+use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
 use pve_sim::guest::Boot;
 use pve_sim::guest::CloudInit;
@@ -59,7 +61,7 @@ pub(crate) fn holds() -> Vec<Hold> {
             "",
             |day| day.mirror(IMAGE, Fault::Hang, Times::Always),
         ),
-        hold("the download", "OS preparation > downloading OS image", "", "", |day| {
+        hold("the download", "OS preparation > downloading OS image", "MiB/s", "", |day| {
             day.mirror(IMAGE, Fault::Rate(200_000), Times::Always)
         }),
         hold("ssh-keygen", "SSH preparation > checking SSH key", "", "", |day| {
@@ -78,9 +80,17 @@ pub(crate) fn holds() -> Vec<Hold> {
             "qm resize",
             |day| day.slow("^qm resize", A_WHILE),
         ),
-        hold("qm migrate", "VM initialization > migrating VM", "", "qm migrate", |day| {
-            migrating(day).slow("^qm migrate", A_WHILE)
+        hold("qm migrate", "VM initialization > migrating VM", "starting migration", "", |day| {
+            // The time of a command is spread over what it does.
+            migrating(day).with(|rig| rig.sim.set_latency(Duration::from_millis(600)))
         }),
+        hold(
+            "qm start on another node",
+            "VM initialization > waiting for ready",
+            "",
+            "qm start",
+            |day| migrating(day).slow("^qm start", A_WHILE),
+        ),
         hold("qm start", "VM initialization > waiting for ready", "", "qm start", |day| {
             day.slow("^qm start", A_WHILE)
         }),
@@ -130,7 +140,7 @@ pub(crate) fn migrating(day: Day) -> Day {
 }
 
 /// An `ssh-keygen` that takes its time before the real one.
-fn slow_keygen(place: &mut Place) {
+fn slow_keygen(_: &Sim, place: &mut Place) {
     let directory = place.directory().join("slow");
     std::fs::create_dir(&directory).unwrap();
     let program = directory.join("ssh-keygen");
