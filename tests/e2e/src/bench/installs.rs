@@ -146,8 +146,8 @@ fn at_once() -> Behaviour {
 /// A cluster and the server on it.
 struct Bench {
     sim: Sim,
-    server: Server,
     place: Place,
+    server: Server,
 }
 
 impl Bench {
@@ -156,7 +156,7 @@ impl Bench {
         let mut place = Place::at(&sim, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         place.set("INSTALLS_AT_ONCE", at_once.to_string());
         let server = place.serve().await?;
-        Ok(Self { sim, server, place })
+        Ok(Self { sim, place, server })
     }
 
     /// Commands without the reads of the background.
