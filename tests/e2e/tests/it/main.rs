@@ -6,3 +6,4 @@ mod documents;
 mod durability;
 mod install;
 mod specification;
+mod wizard;
