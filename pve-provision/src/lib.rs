@@ -4,6 +4,7 @@
 
 #![warn(missing_docs)]
 
+pub mod create;
 mod event;
 pub mod install;
 pub mod jobs;

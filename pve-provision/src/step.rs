@@ -97,6 +97,16 @@ steps! {
     RebootingVm = "VM initialization > rebooting VM", Keep, AfterItsCommand;
     /// The result is told.
     Finalizing = "VM initialization > finalizing", Keep, Yes;
+    /// The wizard's account is compared with what it must be allowed.
+    CheckingPrivileges = "VM creation > checking privileges", Nothing, Yes;
+    /// `POST /nodes/{node}/qemu` and its task, which leaves nothing behind when it fails.
+    CreatingThroughApi = "VM creation > creating through the API", Nothing, No;
+    /// `serial0=socket` and `vga=serial0`, so that the web UI's console is the serial one.
+    SettingUpConsole = "VM creation > setting up serial console", Keep, No;
+    /// The wizard's VM is started.
+    StartingVm = "VM creation > starting VM", Keep, AfterItsCommand;
+    /// The wizard's VM is put under HA.
+    AddingToHa = "VM creation > adding to HA", Keep, No;
     /// `qm start` of an existing VM.
     OperationStarting = "VM operation > starting VM", Keep, No;
     /// `qm reboot` of an existing VM.

@@ -36,10 +36,7 @@ pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
     let mut strays = Vec::new();
     for (node, vmid, config) in cx.directory.vms().unwrap_or_default() {
         let Some(job) = config.job() else { continue };
-        let known = match job.parse::<JobId>() {
-            Ok(id) => jobs.get(&id).await.is_some(),
-            Err(_) => false,
-        };
+        let known = job.parse::<JobId>().is_ok_and(|id| jobs.knows(&id));
         if !known {
             strays.push(Stray { vmid, node, job: job.to_owned() });
         }
