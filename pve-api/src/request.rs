@@ -47,7 +47,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// A request to `endpoint`, whose `{name}`s are replaced by `arguments` in their order.
-    pub(crate) fn new(endpoint: &'static Endpoint, arguments: &[&dyn Display]) -> Self {
+    pub(crate) fn new(endpoint: &'static Endpoint, arguments: &[&(dyn Display + Sync)]) -> Self {
         let mut shown = String::new();
         let mut path = "/api2/json".to_owned();
         let mut arguments = arguments.iter();
@@ -142,6 +142,14 @@ impl Parameters {
         self.0.iter().map(|(name, value)| match value {
             Value::Plain(text) => (name.as_ref(), Some(text.as_str())),
             Value::Secret(_) => (name.as_ref(), None),
+        })
+    }
+
+    /// The values that nobody may see.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|(_, value)| match value {
+            Value::Plain(_) => None,
+            Value::Secret(text) => Some(text.expose_secret()),
         })
     }
 

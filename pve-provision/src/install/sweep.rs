@@ -30,6 +30,7 @@ pub struct Stray {
 }
 
 pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
+    cx.ssh.end_left_over().await;
     futures_util::future::join_all(jobs.unfinished().iter().map(|job| settle_left_over(cx, job)))
         .await;
     let mut strays = Vec::new();

@@ -193,7 +193,7 @@ impl Server {
         }
     }
 
-    /// Whether it answers at all: it may not let us in.
+    /// Whether it answers, be it that the caller is not let in.
     async fn answers(&self) -> bool {
         self.client.get(self.url("/api/health")).send().await.is_ok()
     }

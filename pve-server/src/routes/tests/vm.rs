@@ -1,6 +1,8 @@
 use std::fs;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::*;
 
 /// A node with VM 120, which is ours, and VM 121, which is not.
@@ -207,6 +209,7 @@ async fn a_change_goes_on_when_its_caller_leaves() {
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     server.app.stop();
+    assert!(server.app.idle().now_or_never().is_none());
     let gate = directory.join("gate");
     tokio::task::spawn_blocking(move || fs::write(gate, "go\n").unwrap()).await.unwrap();
     server.app.idle().await;

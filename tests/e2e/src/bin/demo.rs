@@ -13,6 +13,7 @@ use pve_e2e::server::Place;
 use pve_e2e::server::Server;
 use pve_sim::Config;
 use pve_sim::Sim;
+use pve_sim::guest::Behaviour;
 use serde_json::json;
 
 /// The server's port in the guides; another one when it is taken.
@@ -37,7 +38,8 @@ async fn main() -> anyhow::Result<ExitCode> {
     if arguments.api_only {
         return api_only().await;
     }
-    let sim = Sim::start(Config { latency: COMMAND, ..Config::default() }).await?;
+    let behaviour = Behaviour::unhurried();
+    let sim = Sim::start(Config { latency: COMMAND, behaviour, ..Config::default() }).await?;
     let address = |port| SocketAddr::from((sim.gateway(), port));
     let place = Place::at(&sim, address(PORT)).or_else(|_| Place::at(&sim, address(0)))?;
     let server = place.serve().await?;

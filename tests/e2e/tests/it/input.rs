@@ -63,6 +63,7 @@ fn with(members: &str) -> String {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "the table is long")]
 async fn members_that_cannot_work_are_refused_with_what_would_be_right() {
     let rig = rig(&[]).await;
     let long = format!(r#""name":"{}""#, "a".repeat(64));
@@ -215,7 +216,7 @@ async fn bodies_and_methods_that_are_none_of_ours_have_the_same_form() {
     let large = vec![b' '; 10 << 20];
     let mut answers = Vec::new();
     let mut note = |what: &str, (status, message): (u16, String)| {
-        answers.push(format!("{what}: {status} {message}"))
+        answers.push(format!("{what}: {status} {message}"));
     };
     note("empty", answer(&rig, "").await);
     note("[]", answer(&rig, "[]").await);
@@ -253,7 +254,7 @@ async fn who_may_not_call_is_refused_before_the_body_is_read() {
     let good = json!({"os": "debian", "version": "12"});
     let mut answers = Vec::new();
     let mut note = |what: &str, (status, message): (u16, String)| {
-        answers.push(format!("{what}: {status} {message}"))
+        answers.push(format!("{what}: {status} {message}"));
     };
     note("install", told(client.post(&url).json(&good)).await);
     note(
@@ -286,7 +287,7 @@ async fn a_web_page_of_elsewhere_and_a_missing_token_are_refused() {
         || client.post(&url).bearer_auth("t0ken").json(&json!({"os": "beos", "version": "12"}));
     let mut answers = Vec::new();
     let mut note = |what: &str, (status, message): (u16, String)| {
-        answers.push(format!("{what}: {status} {message}"))
+        answers.push(format!("{what}: {status} {message}"));
     };
     note("good", told(post()).await);
     note("no token", told(client.post(&url).json(&json!({}))).await);

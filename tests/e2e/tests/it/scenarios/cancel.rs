@@ -4,11 +4,14 @@ use pve_e2e::rig::Install;
 use pve_e2e::rig::Rig;
 use pve_provision::OnFailure;
 use pve_provision::Step;
+use serde_json::json;
 
 use super::day::Day;
+use super::day::block;
 use super::day::check;
 use super::deed::Deed;
 use super::deed::Moment;
+use super::failures::put_guest;
 use super::hold::Hold;
 use super::hold::holds;
 use super::hold::migrating;
@@ -51,10 +54,20 @@ fn cancelled() -> Vec<Row> {
 }
 
 fn killed() -> Vec<Row> {
-    let held = |hold: Hold| {
-        row(hold.name, (hold.prepare)(Day::new()).deed(Deed::Kill(hold.moment)).run())
-    };
+    let held =
+        |hold: Hold| row(hold.name, (hold.prepare)(Day::new()).deed(Deed::Kill(hold.moment)).run());
     let mut rows: Vec<Row> = holds().into_iter().map(held).collect();
+    let create = Moment { step: Step::CreatingVm.name(), says: "", command: "qm create" };
+    rows.push(row(
+        "qm create of an id that somebody else has",
+        Day::new()
+            .world(|world| put_guest(world, 120))
+            .asking(json!({"id": 120}))
+            .slow("^qm create", 700)
+            .deed(Deed::Kill(create))
+            .run(),
+    ));
+    rows.push(row("a VM with our mark, of a job that is not known", stray()));
     rows.push(row("steps that take no time", in_passing(Deed::Kill)));
     rows
 }
@@ -84,6 +97,24 @@ fn left_alone() -> Vec<Row> {
     };
     // The cache is empty: there is no image to be used.
     Step::ALL.iter().filter(|step| **step != Step::UsingOsImage).map(left).collect()
+}
+
+/// It is told of in the server's log, and left alone.
+async fn stray() -> String {
+    let mark = "made by pve-server job 01234567-89ab-7def-8123-456789abcdef";
+    let mut day = Day::new().prepared(|sim| {
+        sim.change(|world| {
+            put_guest(world, 120);
+            let options = &mut world.guests.get_mut(&120).unwrap().configuration.options;
+            options.insert("description".to_owned(), mark.to_owned());
+        });
+    });
+    let rig = day.begin().await;
+    let install = rig.install(day.request()).await.unwrap();
+    check(&rig, &install).await;
+    let log = rig.place.log();
+    let told = log.lines().filter(|line| line.contains("its job is not known")).count();
+    format!("  told of {told} time(s)\n{}", block("left", &left(&rig).await))
 }
 
 /// Steps that are over before anybody can interfere: whichever is met, its own rule is followed.
@@ -121,7 +152,9 @@ async fn settled(rig: &Rig, install: &Install, before: &[u32]) {
     let more = if keeps { before.len() + 1 } else { before.len() };
     assert_eq!(rig.guests().len(), more, "{}", install.raw);
     let odd = left(rig).await.into_iter().filter(|line| {
-        !line.starts_with("VM ") && !line.starts_with("file images/") && !line.starts_with("jobs success")
+        !line.starts_with("VM ")
+            && !line.starts_with("file images/")
+            && !line.starts_with("jobs success")
     });
     assert_eq!(odd.collect::<Vec<_>>(), Vec::<String>::new(), "{}", install.raw);
 }

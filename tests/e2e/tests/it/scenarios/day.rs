@@ -26,10 +26,13 @@ use super::told::Alike;
 use super::told::beyond_plain;
 
 pub(crate) const PASSWORD: &str = "us3r's s3cret";
-const ROOT_PASSWORD: &str = "r00t's s3cret";
+pub(crate) const ROOT_PASSWORD: &str = "r00t's s3cret";
 
 /// The image that is asked for when a row says nothing else.
 pub(crate) const IMAGE: &str = "debian-12-generic-amd64.qcow2";
+
+/// A change of a place, for a server on this cluster.
+type Placing = Box<dyn FnOnce(&Sim, &mut Place) + Send>;
 
 /// Changes that wait for their time.
 type Changes<T> = Vec<Box<dyn FnOnce(&mut T) + Send>>;
@@ -39,11 +42,13 @@ pub(crate) struct Day {
     pub(crate) config: Config,
     request: Value,
     sims: Changes<Sim>,
-    places: Changes<Place>,
+    places: Vec<Placing>,
     rigs: Changes<Rig>,
     patience: Option<Patience>,
     pub(crate) deed: Deed,
     again: bool,
+    shows_create: bool,
+    two_streams: bool,
 }
 
 impl Day {
@@ -59,6 +64,8 @@ impl Day {
             patience: None,
             deed: Deed::Read,
             again: false,
+            shows_create: false,
+            two_streams: false,
         }
     }
 
@@ -83,7 +90,7 @@ impl Day {
 
     pub(crate) fn setting(self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
-        self.placed(move |place| place.set(name, value))
+        self.placed(move |_, place| place.set(name, value))
     }
 
     /// A change of the cluster before the server starts.
@@ -93,7 +100,7 @@ impl Day {
     }
 
     /// A change of the server's place before it starts.
-    pub(crate) fn placed(mut self, change: impl FnOnce(&mut Place) + Send + 'static) -> Self {
+    pub(crate) fn placed(mut self, change: impl FnOnce(&Sim, &mut Place) + Send + 'static) -> Self {
         self.places.push(Box::new(change));
         self
     }
@@ -155,6 +162,32 @@ impl Day {
         self
     }
 
+    /// A command prints on both its streams: which line comes first is chance.
+    pub(crate) fn on_two_streams(mut self) -> Self {
+        self.two_streams = true;
+        self
+    }
+
+    /// The whole `qm create` is told.
+    pub(crate) fn showing_create(mut self) -> Self {
+        self.shows_create = true;
+        self
+    }
+
+    /// A day on which a request with these fields is refused before anything is done.
+    pub(crate) async fn refused(mut self, fields: Value) -> String {
+        self = self.asking(fields);
+        let rig = self.begin().await;
+        let request = rig.server.client().post(rig.server.url("/api/vm/install"));
+        let response = request.json(&self.request).send().await.unwrap();
+        let status = response.status().as_u16();
+        let form: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let alike = Alike::new(&rig);
+        assert_eq!(commands(&rig, &alike), Vec::<String>::new());
+        assert_eq!(left(&rig).await.iter().filter(|line| !line.starts_with("VM ")).count(), 0);
+        format!("  {status} {}", alike.text(form["message"].as_str().unwrap()))
+    }
+
     /// Everything of the day up to the moment when something is sent.
     pub(crate) async fn begin(&mut self) -> Rig {
         let mut sim = Sim::start(self.config.clone()).await.unwrap();
@@ -165,7 +198,7 @@ impl Day {
         place.set("VM_ROOT_PASSWORD", ROOT_PASSWORD);
         join_cluster(&sim, &mut place).await;
         for change in self.places.drain(..) {
-            change(&mut place);
+            change(&sim, &mut place);
         }
         let server = match self.patience {
             Some(patience) => place.serve_within(patience).await.unwrap(),
@@ -183,7 +216,13 @@ impl Day {
         let rig = self.begin().await;
         let (mut rig, install) = self.deed.done(rig, &self.request).await;
         check(&rig, &install).await;
-        let text = text(&rig, &install).await;
+        let mut text = text(&rig, &install).await;
+        if self.two_streams {
+            text = with_relayed_lines_sorted(&text);
+        }
+        if self.shows_create {
+            text = format!("{text}\n  {}", create(&rig));
+        }
         if self.again { format!("{text}\n{}", again(&mut rig).await) } else { text }
     }
 }
@@ -193,9 +232,23 @@ pub(crate) async fn text(rig: &Rig, install: &Install) -> String {
     let alike = Alike::new(rig);
     let mut parts = vec![beyond_plain(&install.messages, &alike).await];
     parts.push(block("left", &left(rig).await));
-    parts.push(block("commands", &commands(rig, &alike)));
+    let mut commands = commands(rig, &alike);
+    if install.errors().iter().any(|error| error.starts_with("preparation > checking VMID")) {
+        // It is begun ahead and not waited for.
+        commands.retain(|line| line != "pvesm status");
+    }
+    parts.push(block("commands", &commands));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+fn with_relayed_lines_sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let is_relayed = |line: &&str| line.starts_with("    processing   ");
+    for run in lines.chunk_by_mut(|one, other| is_relayed(one) && is_relayed(other)) {
+        run.sort_unstable();
+    }
+    lines.join("\n")
 }
 
 pub(crate) fn block(title: &str, lines: &[String]) -> String {
@@ -223,6 +276,14 @@ pub(crate) fn commands(rig: &Rig, alike: &Alike) -> Vec<String> {
     }
     let times = |times| if times == 1 { String::new() } else { format!(" ({times} times)") };
     lines.into_iter().map(|(line, count)| line + &times(count)).collect()
+}
+
+/// The last `qm create`, without the mark.
+fn create(rig: &Rig) -> String {
+    let commands = rig.sim.commands();
+    let create = commands.iter().rev().find(|call| call.arguments[0] == "create").unwrap();
+    let words = create.arguments.iter().take_while(|word| *word != "--description");
+    format!("qm {}", words.map(String::as_str).collect::<Vec<_>>().join(" "))
 }
 
 /// What must hold of every stream.

@@ -1,8 +1,10 @@
 //! Moments of an install at which it can be held: in a command, or in a wait.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use pve_e2e::server::Place;
+use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
 use pve_sim::guest::Boot;
 use pve_sim::guest::CloudInit;
@@ -42,29 +44,53 @@ pub(crate) fn holds() -> Vec<Hold> {
         hold("pvesm status", "preparation > checking storage pool", "", "pvesm status", |day| {
             day.slow("^pvesm status", A_WHILE)
         }),
-        hold("the nodes are asked for their CPUs", "OS preparation > getting OS image", "", "", |day| {
-            // This image needs a level, so the install waits for the nodes.
-            day.asking(json!({"os": "rockylinux", "version": "9"})).slow("^pvesh get", 2500)
-        }),
-        hold("the publisher does not answer", "OS preparation > validating OS image URL", "", "", |day| {
-            day.mirror(IMAGE, Fault::Hang, Times::Always)
-        }),
-        hold("the download", "OS preparation > downloading OS image", "", "", |day| {
+        hold(
+            "the nodes are asked for their CPUs",
+            "OS preparation > getting OS image",
+            "",
+            "",
+            |day| {
+                // This image needs a level, so the install waits for the nodes.
+                day.asking(json!({"os": "rockylinux", "version": "9"})).slow("^pvesh get", 2500)
+            },
+        ),
+        hold(
+            "the publisher does not answer",
+            "OS preparation > validating OS image URL",
+            "",
+            "",
+            |day| day.mirror(IMAGE, Fault::Hang, Times::Always),
+        ),
+        hold("the download", "OS preparation > downloading OS image", "MiB/s", "", |day| {
             day.mirror(IMAGE, Fault::Rate(200_000), Times::Always)
         }),
-        hold("ssh-keygen", "SSH preparation > checking SSH key", "", "", |day| day.placed(slow_keygen)),
+        hold("ssh-keygen", "SSH preparation > checking SSH key", "", "", |day| {
+            day.placed(slow_keygen)
+        }),
         hold("qm create", "VM creation > creating VM", "", "qm create", |day| {
             day.slow("^qm create", A_WHILE)
         }),
         hold("qm importdisk", "VM creation > importing disk image", "", "qm importdisk", |day| {
             day.slow("^qm importdisk", A_WHILE)
         }),
-        hold("qm resize", "VM initialization > initializing configuration", "", "qm resize", |day| {
-            day.slow("^qm resize", A_WHILE)
+        hold(
+            "qm resize",
+            "VM initialization > initializing configuration",
+            "",
+            "qm resize",
+            |day| day.slow("^qm resize", A_WHILE),
+        ),
+        hold("qm migrate", "VM initialization > migrating VM", "starting migration", "", |day| {
+            // The time of a command is spread over what it does.
+            migrating(day).with(|rig| rig.sim.set_latency(Duration::from_millis(600)))
         }),
-        hold("qm migrate", "VM initialization > migrating VM", "", "qm migrate", |day| {
-            migrating(day).slow("^qm migrate", A_WHILE)
-        }),
+        hold(
+            "qm start on another node",
+            "VM initialization > waiting for ready",
+            "",
+            "qm start",
+            |day| migrating(day).slow("^qm start", A_WHILE),
+        ),
         hold("qm start", "VM initialization > waiting for ready", "", "qm start", |day| {
             day.slow("^qm start", A_WHILE)
         }),
@@ -85,10 +111,16 @@ pub(crate) fn holds() -> Vec<Hold> {
                 day.guest(Behaviour { cloud_init, ..Behaviour::default() })
             },
         ),
-        hold("the init script", "VM initialization > SSH initialization", "Setting up", "", |day| {
-            let script = Script { end: End::Hangs, ..Script::default() };
-            day.guest(Behaviour { script, ..Behaviour::default() })
-        }),
+        hold(
+            "the init script",
+            "VM initialization > SSH initialization",
+            "Setting up",
+            "",
+            |day| {
+                let script = Script { end: End::Hangs, ..Script::default() };
+                day.guest(Behaviour { script, ..Behaviour::default() })
+            },
+        ),
         hold("qm reboot", "VM initialization > rebooting VM", "", "qm reboot", |day| {
             day.slow("^qm reboot", A_WHILE)
         }),
@@ -108,7 +140,7 @@ pub(crate) fn migrating(day: Day) -> Day {
 }
 
 /// An `ssh-keygen` that takes its time before the real one.
-fn slow_keygen(place: &mut Place) {
+fn slow_keygen(_: &Sim, place: &mut Place) {
     let directory = place.directory().join("slow");
     std::fs::create_dir(&directory).unwrap();
     let program = directory.join("ssh-keygen");

@@ -27,7 +27,11 @@ fn guests(rig: &Rig) -> Vec<String> {
                 "VM {vmid} '{}' on {}, {state}, {}{}",
                 text("name"),
                 guest.node,
-                if text("description").contains("made by pve-server job") { "ours" } else { "not ours" },
+                if text("description").contains("made by pve-server job") {
+                    "ours"
+                } else {
+                    "not ours"
+                },
                 lock.unwrap_or_default()
             )
         });
@@ -38,9 +42,10 @@ fn guests(rig: &Rig) -> Vec<String> {
 /// Disks that no VM has.
 fn volumes(rig: &Rig) -> Vec<String> {
     rig.sim.world(|world| {
-        let lost = world.volumes.iter().filter(|volume| {
-            volume.vmid.is_some_and(|vmid| !world.guests.contains_key(&vmid))
-        });
+        let lost = world
+            .volumes
+            .iter()
+            .filter(|volume| volume.vmid.is_some_and(|vmid| !world.guests.contains_key(&vmid)));
         lost.map(|volume| format!("disk {}:{}", volume.storage, volume.name)).collect()
     })
 }
