@@ -1,0 +1,67 @@
+//! The command line.
+
+use std::io;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::Subcommand;
+use pve_tui::connect::Secrets;
+use pve_tui::headless;
+use pve_tui::headless::Exit;
+use pve_tui::headless::Options;
+use pve_tui::profile::Files;
+use pve_tui::prompt::Terminal;
+use secrecy::SecretString;
+use tracing_subscriber::EnvFilter;
+
+/// Makes virtual machines on Proxmox VE.
+#[derive(Debug, Parser)]
+#[command(version, subcommand_required = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+#[expect(clippy::doc_markdown, reason = "these are the texts of --help")]
+enum Command {
+    /// Makes a virtual machine without a screen.
+    ///
+    /// The account is an API token in PVE_TOKEN (user@realm!name=secret) or --token-file, or a
+    /// password in PVE_PASSWORD or --password-file, or else asked for.
+    ///
+    /// Exit codes: 0 made; 2 something in the input is wrong; 3 refused, not permitted or not
+    /// reached, nothing was made; 4 made, but console, start or HA failed; 5 it could not be found
+    /// out whether it was made.
+    #[command(verbatim_doc_comment)]
+    Create(Box<Options>),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let secret = |name| std::env::var(name).ok().map(SecretString::from);
+    let secrets = Secrets { token: secret("PVE_TOKEN"), password: secret("PVE_PASSWORD") };
+    let files = Files::from_environment(|name| std::env::var_os(name));
+    let Command::Create(mut options) = arguments.command;
+    let place = &mut options.place;
+    place.server = place.server.take().or_else(|| std::env::var("PVE_SERVER").ok());
+    if let (None, Ok(user)) = (&place.user, std::env::var("PVE_USER")) {
+        match user.parse() {
+            Ok(user) => place.user = Some(user),
+            Err(error) => return complain(&format!("PVE_USER: {error}")),
+        }
+    }
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let exit = headless::create(&options, secrets, &files, &mut Terminal, &mut out, &mut err).await;
+    ExitCode::from(exit.code())
+}
+
+fn complain(text: &str) -> ExitCode {
+    // Where even this cannot be printed, the code alone has to do.
+    let _ = writeln!(io::stderr(), "{text}");
+    ExitCode::from(Exit::Input.code())
+}
