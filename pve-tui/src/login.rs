@@ -1,0 +1,453 @@
+//! The way in: server, trust in its certificate, realm, user, password, second factor, or a token.
+//!
+//! Nothing secret leaves before the certificate is trusted. Secrets are held as such, and are gone
+//! once they were sent.
+
+mod rows;
+mod trust;
+
+use crossterm::event::KeyEvent;
+use pve_api::Address;
+use pve_api::Domain;
+use pve_api::DomainKind;
+use pve_api::Factors;
+use pve_api::Fingerprint;
+use pve_api::Trust;
+use pve_api::UserId;
+use pve_provision::create::Choice;
+use secrecy::SecretString;
+
+use crate::form::Change;
+use crate::form::Form;
+use crate::form::Row;
+use crate::form::State;
+
+pub(crate) use trust::Connection;
+pub(crate) use trust::Shown;
+
+/// A server that somebody used before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) address: Address,
+    /// The certificates that were remembered for it.
+    pub(crate) pins: Vec<Fingerprint>,
+    /// Who logged in last.
+    pub(crate) user: String,
+    pub(crate) realm: String,
+}
+
+/// What can have the focus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Server,
+    Way,
+    Realm,
+    User,
+    Password,
+    Token,
+    LogIn,
+    Factor,
+    Code,
+    Answer,
+    StartOver,
+    AcceptOnce,
+    Remember,
+    Refuse,
+    /// A line to read.
+    Line(u8),
+}
+
+/// What the login wants done.
+pub(crate) enum Wish {
+    /// Look at the server's certificate.
+    Probe(Address),
+    /// Ask the server, which is trusted so, for its realms.
+    Realms(Address, Trust),
+    /// Log in with a password.
+    Password { user: UserId, password: SecretString, keep: Known },
+    /// Use an API token.
+    Token { token: SecretString, keep: Known },
+    /// Answer the second factor, of this kind.
+    Factor { kind: String, code: SecretString },
+}
+
+/// How far a login came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// All the way, as this account.
+    In(String),
+    /// A second factor is asked for.
+    Factor(Factors),
+}
+
+/// The login with its focus.
+pub(crate) struct Login {
+    pub(crate) form: Form<Entry>,
+    pub(crate) sheet: Sheet,
+}
+
+/// Everything of the login but its focus.
+pub(crate) struct Sheet {
+    pub(crate) known: Vec<Known>,
+    known_choices: Vec<Choice>,
+    server: String,
+    pub(crate) connection: Connection,
+    /// Whether the certificate that was accepted is kept for the next time.
+    remember: bool,
+    /// `password` or `token`.
+    way: String,
+    ways: Vec<Choice>,
+    realms: Vec<Choice>,
+    realms_state: State,
+    realm: String,
+    user: String,
+    password: Option<SecretString>,
+    token: Option<SecretString>,
+    factors: Option<Factors>,
+    factor_choices: Vec<Choice>,
+    /// `totp`, `recovery` or `yubico`.
+    factor: String,
+    code: Option<SecretString>,
+    /// What is being done, so that nothing else can be.
+    pub(crate) busy: Option<&'static str>,
+    /// Why the last try failed.
+    pub(crate) failure: Option<String>,
+}
+
+fn choice(value: &str, label: &str) -> Choice {
+    Choice {
+        value: value.to_owned(),
+        label: label.to_owned(),
+        detail: String::new(),
+        unusable: None,
+    }
+}
+
+impl Login {
+    /// A login that offers the servers that are known.
+    pub(crate) fn new(known: Vec<Known>) -> Self {
+        let known_choices = known.iter().map(|known| {
+            let account = format!("{}@{}", known.user, known.realm);
+            let text = known.address.to_string();
+            Choice { detail: account, ..choice(&text, &text) }
+        });
+        let sheet = Sheet {
+            known_choices: known_choices.collect(),
+            known,
+            server: String::new(),
+            connection: Connection::None,
+            remember: false,
+            way: "password".to_owned(),
+            ways: vec![choice("password", "User and password"), choice("token", "API token")],
+            realms: Vec::new(),
+            realms_state: State::Loading,
+            realm: "pam".to_owned(),
+            user: String::new(),
+            password: None,
+            token: None,
+            factors: None,
+            factor_choices: Vec::new(),
+            factor: String::new(),
+            code: None,
+            busy: None,
+            failure: None,
+        };
+        Self { form: Form::new(Entry::Server), sheet }
+    }
+
+    /// Names the server as if it had been typed.
+    pub(crate) fn with_server(&mut self, server: &str) -> Option<Wish> {
+        let wish = self.sheet.set_server(server).ok()?;
+        self.form.go_to(Entry::Way);
+        Some(wish)
+    }
+
+    /// Prepares for logging in anew, to the same server.
+    pub(crate) fn again(&mut self, reason: &str) {
+        self.sheet.forget_secrets();
+        (self.sheet.factors, self.sheet.busy) = (None, None);
+        self.sheet.failure = (!reason.is_empty()).then(|| reason.to_owned());
+        let entry = match self.sheet.connection {
+            Connection::Trusted(_) if self.sheet.way == "token" => Entry::Token,
+            Connection::Trusted(_) => Entry::Password,
+            _ => Entry::Server,
+        };
+        self.form.go_to(entry);
+    }
+
+    /// The server that is trusted.
+    pub(crate) fn address(&self) -> Option<Address> {
+        self.sheet.server.parse().ok()
+    }
+
+    /// Takes a key.
+    pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        if self.sheet.busy.is_some() {
+            return None;
+        }
+        let change = self.form.key(key, &self.sheet.rows())?;
+        self.apply(change)
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        if self.sheet.busy.is_none() {
+            self.form.paste(text, &self.sheet.rows());
+        }
+    }
+
+    fn apply(&mut self, change: Change<Entry>) -> Option<Wish> {
+        self.sheet.failure = None;
+        match change {
+            Change::Said(Entry::Server, text) => match self.sheet.set_server(&text) {
+                Ok(wish) => {
+                    self.form.accept(&self.sheet.rows());
+                    Some(wish)
+                }
+                Err(problem) => {
+                    self.form.refuse(problem);
+                    None
+                }
+            },
+            Change::Said(entry, text) => {
+                self.sheet.say(entry, text);
+                self.form.accept(&self.sheet.rows());
+                None
+            }
+            Change::Reload(_) => self.sheet.probe(),
+            Change::Pressed(entry) => self.press(entry),
+            _ => None,
+        }
+    }
+
+    fn press(&mut self, entry: Entry) -> Option<Wish> {
+        match entry {
+            Entry::AcceptOnce | Entry::Remember => {
+                let wish = self.sheet.accept(entry == Entry::Remember);
+                self.form.go_to(Entry::Way);
+                wish
+            }
+            Entry::Refuse => {
+                self.sheet.connection = Connection::Refused;
+                self.form.go_to(Entry::Server);
+                None
+            }
+            Entry::StartOver => {
+                self.again("");
+                None
+            }
+            Entry::LogIn | Entry::Answer => match self.sheet.send() {
+                Ok(wish) => Some(wish),
+                Err((entry, problem)) => {
+                    self.form.go_to(entry);
+                    self.form.refuse(problem);
+                    None
+                }
+            },
+            _ => None,
+        }
+    }
+
+    /// The server showed its certificate, or could not be reached.
+    pub(crate) fn probed(&mut self, address: &Address, shown: Result<Shown, String>) -> Option<Wish> {
+        if self.address().as_ref() != Some(address) {
+            return None;
+        }
+        let wish = self.sheet.judge(shown);
+        match self.sheet.connection {
+            // What is asked for must not be answered by a key that was meant for something else.
+            Connection::Asking(_) | Connection::Changed(..) => self.form.go_to(Entry::Refuse),
+            _ => {}
+        }
+        wish
+    }
+
+    pub(crate) fn realms(&mut self, address: &Address, realms: Result<Vec<Domain>, String>) {
+        if self.address().as_ref() == Some(address) {
+            self.sheet.take_realms(realms);
+        }
+    }
+
+    /// The server answered to a login; gives the account once it is all the way in.
+    pub(crate) fn answered(&mut self, reached: Result<Reached, String>) -> Option<String> {
+        self.sheet.busy = None;
+        match reached {
+            Ok(Reached::In(account)) => {
+                self.sheet.factors = None;
+                return Some(account);
+            }
+            Ok(Reached::Factor(factors)) => {
+                let advice = factors.advice();
+                self.sheet.offer_factors(factors);
+                self.sheet.failure = advice.map(str::to_owned);
+                let entry = if advice.is_some() { Entry::StartOver } else { Entry::Code };
+                self.form.go_to(entry);
+            }
+            Err(reason) => {
+                self.sheet.failure = Some(reason);
+                let entry = match (self.sheet.factors.is_some(), &*self.sheet.way) {
+                    (true, _) => Entry::Code,
+                    (false, "token") => Entry::Token,
+                    (false, _) => Entry::Password,
+                };
+                self.form.go_to(entry);
+            }
+        }
+        None
+    }
+}
+
+impl Sheet {
+    pub(crate) fn rows(&self) -> Vec<Row<'_, Entry>> {
+        rows::of(self)
+    }
+
+    fn known(&self) -> Option<&Known> {
+        let address: Address = self.server.parse().ok()?;
+        self.known.iter().find(|known| known.address == address)
+    }
+
+    fn set_server(&mut self, text: &str) -> Result<Wish, String> {
+        let address: Address = text.parse().map_err(|error: pve_api::InvalidAddress| error.to_string())?;
+        self.server = address.to_string();
+        if let Some(known) = self.known().cloned() {
+            (self.user, self.realm) = (known.user, known.realm);
+        }
+        self.probe().ok_or_else(|| "not a server address".to_owned())
+    }
+
+    fn probe(&mut self) -> Option<Wish> {
+        let address: Address = self.server.parse().ok()?;
+        self.connection = Connection::Probing;
+        (self.realms, self.realms_state) = (Vec::new(), State::Loading);
+        self.forget_secrets();
+        Some(Wish::Probe(address))
+    }
+
+    fn forget_secrets(&mut self) {
+        (self.password, self.token, self.code) = (None, None, None);
+    }
+
+    fn say(&mut self, entry: Entry, text: String) {
+        match entry {
+            Entry::Way => self.way = text,
+            Entry::Realm => self.realm = text,
+            Entry::User => {
+                let text = text.trim();
+                // Somebody may type the whole of it.
+                match text.rsplit_once('@') {
+                    Some((user, realm)) if self.realms.iter().any(|r| r.value == realm) => {
+                        (self.user, self.realm) = (user.to_owned(), realm.to_owned());
+                    }
+                    _ => self.user = text.to_owned(),
+                }
+            }
+            Entry::Password => self.password = secret(text),
+            Entry::Token => self.token = secret(text),
+            Entry::Factor => self.factor = text,
+            Entry::Code => self.code = secret(text),
+            _ => {}
+        }
+    }
+
+    fn take_realms(&mut self, realms: Result<Vec<Domain>, String>) {
+        match realms {
+            Err(reason) => self.realms_state = State::Failed(reason),
+            Ok(realms) => {
+                self.realms_state = if realms.is_empty() { State::Empty } else { State::Ready };
+                self.realms = realms.iter().map(realm_choice).collect();
+                let has = |name: &str| {
+                    self.realms.iter().any(|realm| realm.value == name && realm.unusable.is_none())
+                };
+                if !has(&self.realm) {
+                    let first = self.realms.iter().find(|realm| realm.unusable.is_none());
+                    let pam = has("pam").then_some("pam");
+                    let realm = pam.or(first.map(|realm| realm.value.as_str()));
+                    self.realm = realm.unwrap_or_default().to_owned();
+                }
+            }
+        }
+    }
+
+    fn offer_factors(&mut self, factors: Factors) {
+        let mut choices = Vec::new();
+        if factors.totp {
+            choices.push(choice("totp", "Code of the authenticator app"));
+        }
+        if let Some(keys) = factors.recovery.as_ref().filter(|keys| !keys.is_empty()) {
+            let recovery = choice("recovery", "Recovery key");
+            choices.push(Choice { detail: format!("{} left", keys.len()), ..recovery });
+        }
+        if factors.yubico {
+            choices.push(choice("yubico", "Yubico one-time password"));
+        }
+        self.factor = choices.first().map(|first| first.value.clone()).unwrap_or_default();
+        self.factor_choices = choices;
+        self.factors = Some(factors);
+    }
+
+    /// What is sent when everything is there; otherwise what is missing.
+    fn send(&mut self) -> Result<Wish, (Entry, String)> {
+        let missing = |entry, text: &str| Err((entry, text.to_owned()));
+        if self.factors.is_some() {
+            let Some(code) = self.code.take() else {
+                return missing(Entry::Code, "the code is missing");
+            };
+            self.busy = Some("checking the second factor …");
+            return Ok(Wish::Factor { kind: self.factor.clone(), code });
+        }
+        if !matches!(self.connection, Connection::Trusted(_)) {
+            return missing(Entry::Server, "there is no server to log in to yet");
+        }
+        let keep = self.keep();
+        if self.way == "token" {
+            let (Some(token), Some(keep)) = (self.token.take(), keep) else {
+                return missing(Entry::Token, "the token is missing (user@realm!name=secret)");
+            };
+            self.busy = Some("trying the token …");
+            return Ok(Wish::Token { token, keep });
+        }
+        if self.user.is_empty() {
+            return missing(Entry::User, "the user is missing");
+        }
+        let user = match self.realm.parse().map(|realm| UserId::new(&self.user, realm)) {
+            Ok(Ok(user)) => user,
+            Ok(Err(problem)) => return Err((Entry::User, problem.to_string())),
+            Err(problem) => return Err((Entry::Realm, problem.to_string())),
+        };
+        let (Some(password), Some(keep)) = (self.password.take(), keep) else {
+            return missing(Entry::Password, "the password is missing");
+        };
+        self.busy = Some("logging in … a refusal takes the server three seconds");
+        Ok(Wish::Password { user, password, keep })
+    }
+
+    /// What is worth remembering of this login.
+    fn keep(&self) -> Option<Known> {
+        let address: Address = self.server.parse().ok()?;
+        let mut pins = self.known().map(|known| known.pins.clone()).unwrap_or_default();
+        if let (Connection::Trusted(Trust::Fingerprints(accepted)), true) =
+            (&self.connection, self.remember)
+        {
+            pins.clone_from(accepted);
+        }
+        let (user, realm) = (self.user.clone(), self.realm.clone());
+        Some(Known { address, pins, user, realm })
+    }
+}
+
+fn secret(text: String) -> Option<SecretString> {
+    (!text.is_empty()).then(|| SecretString::from(text))
+}
+
+fn realm_choice(domain: &Domain) -> Choice {
+    let realm = domain.realm.to_string();
+    let comment = domain.comment.clone().unwrap_or_default();
+    let label = match &domain.kind {
+        Some(DomainKind::Pam) => format!("{realm} (the node's own accounts)"),
+        Some(DomainKind::Pve) => format!("{realm} (Proxmox VE's accounts)"),
+        _ => realm.clone(),
+    };
+    let unusable = (!domain.takes_passwords())
+        .then(|| "it needs a browser, so it cannot be used here; use an API token".to_owned());
+    Choice { value: realm, label, detail: comment, unusable }
+}
