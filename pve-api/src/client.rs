@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::Call;
+use crate::decode::decode;
 use crate::error::Error;
 use crate::error::Result;
 use crate::id::TokenId;
@@ -153,49 +152,5 @@ impl Client {
             }
         };
         answer.success(call)
-    }
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Envelope<T> {
-    pub(crate) data: T,
-}
-
-/// The `data` of an answer.
-pub(crate) fn decode<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Result<T> {
-    match serde_json::from_slice::<Envelope<T>>(body) {
-        Ok(envelope) => Ok(envelope.data),
-        Err(error) if error.is_data() => Err(with_path::<T>(call, body)),
-        Err(error) => Err(not_json(call, &error)),
-    }
-}
-
-pub(crate) fn not_json(call: &Call, error: &serde_json::Error) -> Error {
-    Error::Decode { call: call.clone(), path: ".".to_owned(), problem: error.to_string() }
-}
-
-/// Decodes once more to find out where it fails: keeping the path costs time on every field.
-fn with_path<T: DeserializeOwned>(call: &Call, body: &[u8]) -> Error {
-    let mut decoder = serde_json::Deserializer::from_slice(body);
-    match serde_path_to_error::deserialize::<_, Envelope<T>>(&mut decoder) {
-        Ok(_) => Error::Decode {
-            call: call.clone(),
-            path: ".".to_owned(),
-            problem: "unreadable".to_owned(),
-        },
-        Err(error) => Error::Decode {
-            call: call.clone(),
-            path: error.path().to_string(),
-            problem: plain(&error.into_inner()),
-        },
-    }
-}
-
-/// The complaint without its position in a text that nobody sees.
-pub(crate) fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((complaint, _)) => complaint.to_owned(),
-        None => text,
     }
 }

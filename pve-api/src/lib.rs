@@ -40,6 +40,7 @@
 mod access;
 mod client;
 mod cluster;
+mod decode;
 mod endpoint;
 mod error;
 mod ha;

@@ -2,14 +2,13 @@
 
 use std::ops::Deref;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::client::Envelope;
-use crate::client::decode;
-use crate::client::not_json;
-use crate::client::plain;
+use crate::decode::Envelope;
+use crate::decode::not_json;
+use crate::decode::plain;
+use crate::decode::repair;
 use crate::error::Call;
 use crate::error::Error;
 use crate::error::Result;
@@ -42,26 +41,19 @@ impl<T: DeserializeOwned> List<T> {
         if let Ok(Envelope { data }) = serde_json::from_slice::<Envelope<Option<Vec<T>>>>(body) {
             return Ok(Self { items: data.unwrap_or_default(), skipped: Vec::new() });
         }
-        let items: Vec<Value> = match serde_json::from_slice(body) {
-            Ok(Whole { data: Value::Array(items) }) => items,
-            Ok(_) => {
-                return Err(decode::<Vec<Value>>(call, body).err().unwrap_or_else(|| {
-                    Error::Decode {
-                        call: call.clone(),
-                        path: "data".to_owned(),
-                        problem: "no list".to_owned(),
-                    }
-                }));
-            }
-            Err(error) => return Err(not_json(call, &error)),
-        };
-        Ok(Self::from_items(call, items))
+        match serde_json::from_slice(body) {
+            Ok(Envelope { data: Value::Array(items) }) => Ok(Self::from_items(call, items)),
+            Ok(Envelope { data }) => Err(Error::Decode {
+                call: call.clone(),
+                path: "data".to_owned(),
+                problem: format!("expected a list, found {}", kind(&data)),
+            }),
+            Err(error) => match repair(body) {
+                Some(repaired) => Self::decode(call, repaired.as_bytes()),
+                None => Err(not_json(call, &error)),
+            },
+        }
     }
-}
-
-#[derive(Deserialize)]
-struct Whole {
-    data: Value,
 }
 
 impl<T: DeserializeOwned> List<T> {
@@ -82,6 +74,17 @@ impl<T: DeserializeOwned> List<T> {
             }
         }
         list
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// A request to `endpoint`, whose `{name}`s are replaced by `arguments` in their order.
-    pub(crate) fn new(endpoint: &'static Endpoint, arguments: &[&dyn Display]) -> Self {
+    pub(crate) fn new(endpoint: &'static Endpoint, arguments: &[&(dyn Display + Sync)]) -> Self {
         let mut shown = String::new();
         let mut path = "/api2/json".to_owned();
         let mut arguments = arguments.iter();

@@ -10,7 +10,7 @@ use futures_util::stream;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncReadExt as _;
 
-use crate::client::decode;
+use crate::decode::decode;
 use crate::endpoint;
 use crate::error::Result;
 use crate::id::Upid;

@@ -5,6 +5,7 @@
 
 mod allocate;
 mod baseline;
+mod check;
 mod clean_up;
 mod commands;
 mod exec;
@@ -27,6 +28,7 @@ mod storage;
 mod sweep;
 
 pub use baseline::CpuLevel;
+pub use check::Findings;
 pub use installer::Installer;
 pub use operation::Found;
 pub use operation::Inventory;

@@ -136,6 +136,11 @@ impl Jobs {
             .map(Job::from)
     }
 
+    /// Whether there is a job of that id, running or kept.
+    pub fn knows(&self, id: &JobId) -> bool {
+        self.shared.table().jobs.contains_key(id)
+    }
+
     /// All jobs that are kept, the newest first.
     pub async fn list(&self) -> Vec<Summary> {
         let shared = Arc::clone(&self.shared);

@@ -1,6 +1,7 @@
 //! The server's process: settings, port, signals.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -21,19 +22,26 @@ use tokio::signal::unix::signal;
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
+/// The exit code that a restart does not mend.
+const WRONG_SETTINGS: u8 = 2;
+
 /// Makes virtual machines on Proxmox VE over HTTP.
 ///
 /// Settings come from the environment and from the file `.env` in the working directory.
 #[derive(Debug, Parser)]
 #[command(version)]
-struct Arguments {}
+struct Arguments {
+    /// Looks at the settings and at the node, says what is wrong, and ends.
+    #[arg(long)]
+    check: bool,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments {} = Arguments::parse();
+    let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
-    match run().await {
+    match run(&arguments).await {
         Ok(code) => code,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -42,17 +50,24 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run() -> Result<ExitCode> {
+async fn run(arguments: &Arguments) -> Result<ExitCode> {
     let variables = Variables::load(Path::new(".env"), std::env::vars_os())?;
     let settings = match Settings::parse(variables, own_names()) {
         Ok(settings) => settings,
+        Err(problems) if arguments.check => {
+            tell("problem", &problems);
+            return Ok(WRONG_SETTINGS.into());
+        }
         Err(problems) => {
             for problem in problems {
                 tracing::error!("{problem}");
             }
-            return Ok(ExitCode::from(2));
+            return Ok(WRONG_SETTINGS.into());
         }
     };
+    if arguments.check {
+        return check(settings).await;
+    }
     for notice in &settings.notices {
         tracing::warn!("{notice}");
     }
@@ -71,6 +86,31 @@ async fn run() -> Result<ExitCode> {
     tracing::info!("listening on {address}");
     pve_server::serve(listener, app, stop).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at the node; 1 when an install would fail.
+async fn check(settings: Settings) -> Result<ExitCode> {
+    let images = settings.images.directory.clone();
+    let catalogue = Catalogue::load(settings.images_file.as_deref())?;
+    let cache = Cache::new(settings.images)?;
+    let installer =
+        Installer::new(settings.install, catalogue, cache).context("cannot open STATE_DIR")?;
+    let findings = installer.check(&images).await;
+    tell("notice", &settings.notices);
+    tell("notice", &findings.notices);
+    tell("problem", &findings.problems);
+    if findings.problems.is_empty() {
+        tell("result", &["nothing is in the way of an install"]);
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+#[expect(clippy::print_stdout, reason = "a check is asked for its words")]
+fn tell(what: &str, texts: &[impl Display]) {
+    for text in texts {
+        println!("{what}: {text}");
+    }
 }
 
 /// The names of this machine; what cannot be read adds none.

@@ -34,6 +34,9 @@ enum Command {
         /// Leave after the install; the exit code tells how it went.
         #[arg(long)]
         once: bool,
+        /// The cluster's API alone, to play with by `curl` or the wizard.
+        #[arg(long, conflicts_with = "once")]
+        api_only: bool,
     },
     /// A real virtual machine from a real cloud image, provisioned and logged into.
     E2e,
@@ -61,7 +64,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     shell.change_dir(root);
     match command {
         Command::Test => test::test(&shell),
-        Command::Demo { once } => programs::demo(&shell, *once),
+        Command::Demo { once, api_only } => programs::demo(&shell, *once, *api_only),
         Command::E2e => programs::e2e(&shell),
         Command::Bench => programs::bench(&shell),
         Command::Dist => dist::dist(&shell),

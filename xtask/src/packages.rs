@@ -21,6 +21,7 @@ pub(crate) const CURL: Package = Package { name: "curl", proof: "curl" };
 pub(crate) const QEMU_UTILS: Package = Package { name: "qemu-utils", proof: "qemu-img" };
 /// ip, for tests in a network namespace of their own.
 pub(crate) const IPROUTE2: Package = Package { name: "iproute2", proof: "ip" };
+pub(crate) const IPROUTE: Package = Package { name: "iproute2", proof: "ip" };
 pub(crate) const SHELLCHECK: Package = Package { name: "shellcheck", proof: "shellcheck" };
 
 /// Sees to it that all of `packages` are there, or fails before anything has run.

@@ -8,10 +8,11 @@ use xshell::cmd;
 
 use crate::packages;
 
-pub(crate) fn demo(shell: &Shell, once: bool) -> anyhow::Result<()> {
+pub(crate) fn demo(shell: &Shell, once: bool, api_only: bool) -> anyhow::Result<()> {
     packages::need(shell, &[packages::SSH])?;
     build(shell)?;
-    become_program(shell, "debug/demo", once.then_some("--once").as_slice())
+    let argument = if api_only { Some("--api-only") } else { once.then_some("--once") };
+    become_program(shell, "debug/demo", argument.as_slice())
 }
 
 pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
@@ -21,7 +22,7 @@ pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
 }
 
 pub(crate) fn bench(shell: &Shell) -> anyhow::Result<()> {
-    packages::need(shell, &[packages::SSH, packages::CURL])?;
+    packages::need(shell, &[packages::SSH, packages::CURL, packages::IPROUTE])?;
     cmd!(shell, "cargo build --release --workspace --bins --locked").run()?;
     become_program(shell, "release/bench", &[])
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Row;
 use super::recorded;
-use crate::client::decode;
+use crate::decode::decode;
 use crate::list::List;
 use crate::record::Record;
 use crate::*;
@@ -318,7 +318,38 @@ fn one_bad_item_does_not_spoil_its_list() {
     data[3]: invalid type: integer `7`, expected struct QemuSummary
     "#);
     let error = List::<QemuSummary>::decode(&call, br#"{"data":"many"}"#).unwrap_err();
-    insta::assert_snapshot!(error, @r#"GET /nodes/pve1/qemu: unexpected answer at `data`: invalid type: string "many", expected a sequence"#);
+    insta::assert_snapshot!(error, @"GET /nodes/pve1/qemu: unexpected answer at `data`: expected a list, found a text");
+}
+
+#[test]
+fn a_text_that_is_none_does_not_spoil_its_list() {
+    let call = Call { method: http::Method::GET, path: "/nodes/pve1/qemu".to_owned() };
+    let body = br#"{"data":[{"vmid":100,"name":"a\ud800"},{"vmid":"x"}]}"#;
+    let list = List::<QemuSummary>::decode(&call, body).unwrap();
+    assert_eq!(list[0].name.as_deref(), Some("a\u{FFFD}"));
+    assert_eq!(list.skipped.len(), 1);
+}
+
+#[test]
+fn a_configuration_is_read_in_every_spelling() {
+    for (memory, text) in
+        [("\"2048\"", "2048"), ("2048", "2048"), ("\"current=2048\"", "current=2048")]
+    {
+        let json = format!(
+            r#"{{"memory":{memory},"onboot":"1","template":"","tags":"b;a","lock":null,"scsi99":"x","net0":"weird","new":[1]}}"#
+        );
+        let config: QemuConfig = serde_json::from_str(&json).unwrap();
+        let read = config.memory.unwrap();
+        assert_eq!((read.current, read.to_string().as_str()), (Some(2048), text));
+        assert_eq!((config.start_at_boot, config.template), (Some(true), Some(false)));
+        assert_eq!(config.tags.unwrap().iter().collect::<Vec<_>>(), ["b", "a"]);
+        // What is out of bounds or unknown is kept; an unknown model is a model.
+        assert_eq!(config.extra.keys().collect::<Vec<_>>(), ["scsi99", "new"]);
+        assert_eq!(
+            config.net.get(0).unwrap().model,
+            Some(property::NetModel::Other("weird".to_owned()))
+        );
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "all of it is test code, also where no test is")]
 
+mod guide;
 mod login;
 mod secrets;
+mod send;
 mod server;
 mod session;
 mod tasks;

@@ -98,6 +98,14 @@ async fn a_failure_brings_the_end_of_the_log() {
 }
 
 #[tokio::test]
+async fn a_task_can_be_followed_by_a_task_of_its_own() {
+    let server = task(Some("OK")).await;
+    let client = server.client();
+    let exit = tokio::spawn(async move { client.task(&upid()).follow(|_| ()).await });
+    assert!(exit.await.unwrap().unwrap().is_success());
+}
+
+#[tokio::test]
 async fn an_ending_without_a_word_is_looked_at_once_more_and_is_a_failure() {
     let server = task(None).await;
     let exit = server.client().task(&upid()).wait().await.unwrap();

@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
         let reason = self
             .job
             .cancel_reason()
-            .map_or_else(|| "by request".to_owned(), |reason| reason.to_string());
+            .map_or_else(|| "cancelled".to_owned(), |reason| reason.to_string());
         Problem::Cancelled(reason)
     }
 

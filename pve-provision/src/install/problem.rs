@@ -13,7 +13,7 @@ use super::ssh::LoginError;
 #[derive(Debug, Error)]
 pub(crate) enum Problem {
     /// Somebody asked for it.
-    #[error("cancelled: {0}")]
+    #[error("{0}")]
     Cancelled(String),
     /// Not done, for a reason found out by looking.
     #[error("{0}")]

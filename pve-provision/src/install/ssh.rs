@@ -123,6 +123,31 @@ impl Ssh {
         })
     }
 
+    /// Ends the connections that a server before this one has left: one that was killed ended none.
+    pub(crate) async fn end_left_over(&self) {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let own = format!("{}-", std::process::id());
+        let left_over =
+            entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(&own));
+        for control in left_over.map(|entry| entry.path()) {
+            let mut command = self.command();
+            command.arg("-S").arg(&control).args(["-O", "exit", "--", "left-over"]);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            // A master that is gone, or does not answer, cannot be asked.
+            let _ = tokio::time::timeout(CONNECT, command.status()).await;
+            let _ = std::fs::remove_file(&control);
+        }
+    }
+
+    /// `ssh` with a clean environment, and without any configuration of the operator's.
+    fn command(&self) -> Command {
+        let mut command = Command::new("ssh");
+        command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("LC_ALL", "C");
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        command.args(["-F", "/dev/null"]);
+        command
+    }
+
     /// Logs in once.
     pub(crate) async fn open(&self, target: &Target) -> Result<Link, LoginError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -157,15 +182,9 @@ impl Ssh {
     }
 
     fn master(&self, target: &Target, control: &Path) -> Command {
-        let mut command = Command::new("ssh");
-        command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("LC_ALL", "C");
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        // No configuration of the operator's may change what happens here.
-        command.args(["-F", "/dev/null", "-N", "-T", "-M"]);
+        let mut command = self.command();
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.args(["-N", "-T", "-M"]);
         command.arg("-S").arg(control);
         let mut option = |name: &str, value: &OsStr| {
             let mut text = std::ffi::OsString::from(name);

@@ -30,15 +30,13 @@ pub struct Stray {
 }
 
 pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
+    cx.ssh.end_left_over().await;
     futures_util::future::join_all(jobs.unfinished().iter().map(|job| settle_left_over(cx, job)))
         .await;
     let mut strays = Vec::new();
     for (node, vmid, config) in cx.directory.vms().unwrap_or_default() {
         let Some(job) = config.job() else { continue };
-        let known = match job.parse::<JobId>() {
-            Ok(id) => jobs.get(&id).await.is_some(),
-            Err(_) => false,
-        };
+        let known = job.parse::<JobId>().is_ok_and(|id| jobs.knows(&id));
         if !known {
             strays.push(Stray { vmid, node, job: job.to_owned() });
         }

@@ -275,6 +275,26 @@ async fn every_reader_sees_every_event_in_order() {
 }
 
 #[tokio::test]
+async fn the_last_of_a_burst_reaches_its_readers_though_the_job_goes_on() {
+    const BURST: u64 = 5;
+    let directory = directory();
+    let jobs = Jobs::open(directory.path()).unwrap();
+    let job = jobs.start(json!({})).await.unwrap();
+    let mut reader = job.read_from(0);
+    let reading = tokio::spawn(async move {
+        while reader.position() < BURST {
+            reader.next().await.unwrap();
+        }
+    });
+    for number in 0..BURST {
+        job.report(Step::CreatingVm, Kind::Notice(number.to_string())).await;
+        tokio::task::yield_now().await;
+    }
+
+    tokio::time::timeout(Duration::from_secs(10), reading).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn readers_share_the_bytes_of_an_event() {
     let directory = directory();
     let jobs = Jobs::open(directory.path()).unwrap();

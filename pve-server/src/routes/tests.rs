@@ -1,3 +1,4 @@
+use std::fmt::Write;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -163,7 +164,7 @@ async fn whatever_is_wrong_with_a_request_is_said_in_the_specified_form() {
     let server = server();
     let mut answers = String::new();
     for (what, request) in rows {
-        answers.push_str(&format!("{what}: {}\n", told(&server, request).await));
+        writeln!(answers, "{what}: {}", told(&server, request).await).unwrap();
     }
     insta::assert_snapshot!(answers, @r#"
     cut JSON: 400 {"success":false,"message":"please check your input: the body is not JSON: EOF while parsing a string at line 1 column 11"}
@@ -226,7 +227,7 @@ async fn other_refusals_are_in_the_json_form_on_every_route() {
     ] {
         for builder in [Request::post(INSTALL), Request::get("/api/jobs")] {
             let request = from_allowed(builder.header(name, value)).body(Body::empty()).unwrap();
-            answers.push_str(&format!("{}\n", told(&server, request).await));
+            writeln!(answers, "{}", told(&server, request).await).unwrap();
         }
     }
     insta::assert_snapshot!(answers, @r#"

@@ -103,6 +103,15 @@ fn the_env_file_of_the_original_works_as_it_is() {
             home: "/root",
             path: "/usr/bin",
             installs_at_once: 4,
+            patience: Patience {
+                ready: 300s,
+                between_logins: 5s,
+                lock: 45s,
+                appearance: 10s,
+                between_resizes: 5s,
+                cloud_init: 600s,
+                script: 3600s,
+            },
         },
         notices: [],
     }
@@ -164,6 +173,15 @@ fn the_defaults_are_those_of_the_documentation() {
             home: "/root",
             path: "/usr/bin",
             installs_at_once: 4,
+            patience: Patience {
+                ready: 300s,
+                between_logins: 5s,
+                lock: 45s,
+                appearance: 10s,
+                between_resizes: 5s,
+                cloud_init: 600s,
+                script: 3600s,
+            },
         },
         notices: [],
     }

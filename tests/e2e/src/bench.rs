@@ -4,6 +4,7 @@
 
 pub mod download;
 pub mod fanout;
+pub mod installs;
 pub mod start;
 
 use std::fs;

@@ -41,10 +41,12 @@ pub async fn outside() -> anyhow::Result<()> {
     // has no name yet, and its remains go with the next one.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let namespace = Namespace::create()?;
+    // Goes after the namespace, when nobody is left who could write into it.
     let files = tempfile::Builder::new().prefix("pve-e2e-").tempdir()?;
-    let mut child =
-        namespace.enter(&program).arg("inside").arg(&image).arg(files.path()).spawn()?;
+    let namespace = Namespace::create()?;
+    let mut inside = namespace.enter(&program);
+    inside.env("TMPDIR", files.path()).arg("inside").arg(&image).arg(files.path());
+    let mut child = inside.spawn()?;
     tokio::select! {
         status = child.wait() => match status?.code() {
             Some(0) => Ok(()),

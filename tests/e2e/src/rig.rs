@@ -60,6 +60,12 @@ impl Rig {
         vmids
     }
 
+    /// The command lines of the installs; reads that run in the background are left aside.
+    pub fn foreground(&self) -> Vec<String> {
+        let calls = self.sim.commands().into_iter().filter(|call| call.program != "pvesh");
+        calls.map(|call| call.line()).collect()
+    }
+
     /// Asks for a VM and reads the whole stream.
     pub async fn install(&self, request: &Value) -> anyhow::Result<Install> {
         Install::read(self.server.install(request).await?).await.with_context(|| self.place.log())

@@ -21,11 +21,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::process::Command;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::client;
 use crate::client::Stream;
 use crate::programs;
 use crate::recorder::Recorder;
+
+mod within;
 
 /// A debug build on a busy machine needs a moment to answer first.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -126,10 +129,13 @@ impl Place {
             .kill_on_drop(true)
             .spawn()
             .context("cannot start pve-server")?;
-        let mut server = Server { child, address: self.address, client: client::client()? };
+        let running = Running::Process(Box::new(child));
+        let mut server = Server { running, address: self.address, client: client::client()? };
         let deadline = Instant::now() + START_LIMIT;
-        while !server.is_healthy().await {
-            if let Some(status) = server.child.try_wait()? {
+        while !server.answers().await {
+            if let Running::Process(child) = &mut server.running
+                && let Some(status) = child.try_wait()?
+            {
                 bail!("pve-server ended, {status}:\n{}", self.log());
             }
             if Instant::now() > deadline {
@@ -139,6 +145,14 @@ impl Place {
         }
         Ok(server)
     }
+}
+
+/// How a server runs.
+#[derive(Debug)]
+enum Running {
+    Process(Box<Child>),
+    /// Within this process.
+    Task(#[expect(dead_code, reason = "held: it ends with the server")] AbortOnDropHandle<()>),
 }
 
 fn below_path(place: &Place, name: &str) -> PathBuf {
@@ -155,7 +169,7 @@ fn free_port(address: SocketAddr) -> anyhow::Result<SocketAddr> {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    child: Child,
+    running: Running,
     address: SocketAddr,
     client: reqwest::Client,
 }
@@ -171,16 +185,17 @@ impl Server {
         &self.client
     }
 
-    /// The server's process.
+    /// The server's process, when it has one of its own.
     pub fn process(&self) -> Option<u32> {
-        self.child.id()
+        match &self.running {
+            Running::Process(child) => child.id(),
+            Running::Task(_) => None,
+        }
     }
 
-    async fn is_healthy(&self) -> bool {
-        match self.client.get(self.url("/api/health")).send().await {
-            Ok(response) => response.status().is_success(),
-            Err(_) => false,
-        }
+    /// Whether it answers, be it that the caller is not let in.
+    async fn answers(&self) -> bool {
+        self.client.get(self.url("/api/health")).send().await.is_ok()
     }
 
     /// Asks for a VM and gives the stream of its making.
@@ -199,19 +214,24 @@ impl Server {
 
     /// Kills the server, as a crash would.
     pub async fn kill(mut self) -> anyhow::Result<()> {
-        self.child.kill().await?;
+        if let Running::Process(child) = &mut self.running {
+            child.kill().await?;
+        }
         Ok(())
     }
 
     /// Asks the server to stop (`SIGTERM`).
     pub fn terminate(&self) -> anyhow::Result<()> {
-        let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let pid = self.process().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         rustix::process::kill_process(pid.context("the server has ended")?, Signal::TERM)?;
         Ok(())
     }
 
     /// Waits until the server has ended.
     pub async fn ended(&mut self) -> anyhow::Result<std::process::ExitStatus> {
-        Ok(self.child.wait().await?)
+        match &mut self.running {
+            Running::Process(child) => Ok(child.wait().await?),
+            Running::Task(_) => bail!("the server is no process"),
+        }
     }
 }

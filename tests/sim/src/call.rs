@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Map;
 use serde_json::Value;
 
 use crate::effect::Effect;
@@ -14,10 +15,12 @@ use crate::schema;
 use crate::schema::Parameters;
 use crate::world::World;
 
+pub mod access;
 mod cpu;
 pub mod create;
 pub mod destroy;
 pub mod drive;
+pub mod guard;
 pub mod import;
 mod keys;
 pub mod list;
@@ -26,6 +29,7 @@ pub mod power;
 pub mod resize;
 mod seed;
 pub mod storage;
+pub mod task;
 pub mod update;
 mod worker;
 
@@ -151,6 +155,8 @@ pub struct Answer {
     pub data: Value,
     /// Complaints about parameters, by name.
     pub errors: BTreeMap<String, String>,
+    /// What stands beside the data: `total`, `changes`.
+    pub beside: Map<String, Value>,
     /// What a command prints besides the data.
     pub lines: Vec<Line>,
     /// What is to be done outside the world.
@@ -265,15 +271,16 @@ fn answer(
         return Err(Died { status: 501, exit: 1, ..Died::new(text) });
     };
     all.extend(parameters.clone());
-    let errors = schema::check(world.release, endpoint, &all);
-    if !errors.is_empty() {
-        return Err(Died::parameters(errors));
-    }
+    guard::check(world, caller, endpoint, path, &all)?;
     let node = match all.get("node").map(String::as_str) {
         None | Some("localhost") => caller.node.clone(),
         Some(node) => node.to_owned(),
     };
     reach(world, &node)?;
+    let errors = schema::check(world.release, endpoint, &all);
+    if !errors.is_empty() {
+        return Err(Died::parameters(errors));
+    }
     let vmid = all.get("vmid").and_then(|text| text.parse().ok()).unwrap_or_default();
     let request = Request { caller, node: &node, vmid, parameters: &all };
     dispatch(world, endpoint, request)
@@ -293,27 +300,37 @@ fn reach(world: &World, node: &str) -> Result<(), Died> {
     }
 }
 
-/// Finds the endpoint and what its path says.
-pub(crate) fn route(method: Method, path: &str) -> Option<(&'static str, Parameters)> {
+/// Finds the endpoint and what its path says; fixed words win over what a path may say.
+pub fn route(method: Method, path: &str) -> Option<(&'static str, Parameters)> {
     let wanted: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    schema::endpoints().find_map(|endpoint| {
+    let fits = schema::endpoints().filter_map(|endpoint| {
         let template = endpoint.strip_prefix(method.word())?.strip_prefix(' ')?;
-        let parts: Vec<&str> = template.split('/').filter(|part| !part.is_empty()).collect();
-        if parts.len() != wanted.len() {
-            return None;
-        }
-        let mut found = Parameters::new();
-        for (part, given) in parts.iter().zip(&wanted) {
-            match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
-                Some(name) => {
-                    found.insert(name.to_owned(), (*given).to_owned());
-                }
-                None if part == given => {}
-                None => return None,
+        Some((endpoint, matched(template, &wanted)?))
+    });
+    fits.min_by_key(|(_, found)| found.len())
+}
+
+/// What a path says where its template has names; a volume's name may itself have slashes.
+fn matched(template: &str, wanted: &[&str]) -> Option<Parameters> {
+    let parts: Vec<&str> = template.split('/').filter(|part| !part.is_empty()).collect();
+    let open = parts.last() == Some(&"{volume}") && wanted.len() > parts.len();
+    if parts.len() != wanted.len() && !open {
+        return None;
+    }
+    let mut found = Parameters::new();
+    for (index, part) in parts.iter().enumerate() {
+        let given = *wanted.get(index)?;
+        match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+            Some(name) => {
+                let rest = open && index + 1 == parts.len();
+                let value = if rest { wanted[index..].join("/") } else { given.to_owned() };
+                found.insert(name.to_owned(), value);
             }
+            None if *part == given => {}
+            None => return None,
         }
-        Some((endpoint, found))
-    })
+    }
+    Some(found)
 }
 
 fn dispatch(world: &mut World, endpoint: &str, request: Request<'_>) -> Result<Answer, Died> {
@@ -348,10 +365,15 @@ fn dispatch(world: &mut World, endpoint: &str, request: Request<'_>) -> Result<A
         "DELETE /nodes/{node}/qemu/{vmid}" => destroy::destroy(world, request),
         "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump" => list::dump(world, request),
         "PUT /nodes/{node}/qemu/{vmid}/cloudinit" => list::regenerate(world, request),
-        _ => {
-            let (method, path) = endpoint.split_once(' ').unwrap_or_default();
-            let text = format!("Method '{method} {path}' not implemented");
-            Err(Died { status: 501, exit: 1, ..Died::new(text) })
-        }
+        _ => match access::dispatch(world, endpoint, request)
+            .or_else(|| task::dispatch(world, endpoint, request))
+        {
+            Some(answer) => answer,
+            None => {
+                let (method, path) = endpoint.split_once(' ').unwrap_or_default();
+                let text = format!("Method '{method} {path}' not implemented");
+                Err(Died { status: 501, exit: 1, ..Died::new(text) })
+            }
+        },
     }
 }

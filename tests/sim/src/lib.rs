@@ -13,6 +13,7 @@ pub mod cli;
 pub mod effect;
 pub mod face;
 pub mod guest;
+pub mod https;
 pub mod mirror;
 pub mod node_ssh;
 pub mod real;
@@ -23,5 +24,6 @@ pub mod ssh;
 mod testing;
 pub mod world;
 
+pub use sim::Account;
 pub use sim::Config;
 pub use sim::Sim;

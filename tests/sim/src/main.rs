@@ -20,7 +20,8 @@ use tokio::signal::unix::signal;
 ///
 /// Prints one line of JSON when it is ready: where `qm`, `pvesm` and `pvesh` are, the directory
 /// that stands for `/etc/pve`, the gateway of its network, the port of its guests' SSH servers,
-/// and the file that makes its images known.
+/// the file that makes its images known,
+/// and where the API is, with the SHA-256 of its certificate and the authority that signed it.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
@@ -83,6 +84,9 @@ async fn play(arguments: Arguments) -> anyhow::Result<()> {
         "ssh_port": sim.ssh_port(),
         "mirror": sim.mirror_url(),
         "images": sim.images_file(),
+        "https": sim.https_url(),
+        "fingerprint": sim.fingerprint(),
+        "authority": sim.authority(),
     });
     let mut out = std::io::stdout().lock();
     writeln!(out, "{ready}")?;

@@ -4,7 +4,7 @@
 mod answer;
 mod body;
 mod catalogue;
-mod date;
+pub(crate) mod date;
 mod fault;
 mod qcow2;
 mod sums;

@@ -20,11 +20,11 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::Context;
-use anyhow::bail;
 use anyhow::ensure;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinHandle;
 
 use self::machine::Running;
 use crate::effect::Effect;
@@ -40,6 +40,8 @@ const PING: Duration = Duration::from_secs(3);
 pub struct Hypervisor {
     directory: PathBuf,
     machines: Arc<Mutex<HashMap<u32, Running>>>,
+    /// The second halves of reboots.
+    restarts: Arc<Mutex<HashMap<u32, JoinHandle<()>>>>,
     powered_off: UnboundedSender<u32>,
 }
 
@@ -51,7 +53,8 @@ impl Hypervisor {
     pub fn new(directory: &Path) -> (Self, UnboundedReceiver<u32>) {
         let (powered_off, receiver) = unbounded_channel();
         let directory = directory.to_owned();
-        (Self { directory, machines: Arc::default(), powered_off }, receiver)
+        let (machines, restarts) = (Arc::default(), Arc::default());
+        (Self { directory, machines, restarts, powered_off }, receiver)
     }
 
     /// Does what a call asks for outside the world; an error is what Proxmox VE would print.
@@ -77,7 +80,7 @@ impl Hypervisor {
             }
             Effect::Destroyed { vmid } => {
                 self.stop(*vmid).await;
-                self.machines().remove(vmid);
+                locked(&self.machines).remove(vmid);
                 // A VM that was never started has none.
                 let _ = tokio::fs::remove_dir_all(self.files(*vmid)).await;
                 Ok(())
@@ -88,9 +91,9 @@ impl Hypervisor {
 
     /// Cuts the power of all machines.
     pub async fn stop_all(&self) {
-        let all: Vec<Running> = self.machines().values().cloned().collect();
-        for running in all {
-            running.stop().await;
+        let all: Vec<u32> = locked(&self.machines).keys().copied().collect();
+        for vmid in all {
+            self.stop(vmid).await;
         }
     }
 
@@ -112,7 +115,7 @@ impl Hypervisor {
     async fn start(&self, guest: &GuestSpec) -> anyhow::Result<()> {
         ensure!(!self.is_running(guest.vmid), "VM {} already running", guest.vmid);
         let running = machine::start(guest, &self.files(guest.vmid)).await?;
-        self.machines().insert(guest.vmid, running.clone());
+        locked(&self.machines).insert(guest.vmid, running.clone());
         let (powered_off, vmid) = (self.powered_off.clone(), guest.vmid);
         tokio::spawn(async move {
             running.ended().await;
@@ -124,38 +127,57 @@ impl Hypervisor {
         Ok(())
     }
 
-    /// The second half of a reboot: the command returns when the VM is down, the event daemon starts it again.
+    /// The command returns when the VM is down; it is started again by the event daemon.
     fn start_later(&self, guest: &GuestSpec) {
-        let (hypervisor, guest) = (self.clone(), guest.clone());
-        tokio::spawn(async move {
+        let (hypervisor, guest, vmid) = (self.clone(), guest.clone(), guest.vmid);
+        let restart = tokio::spawn(async move {
             if let Err(error) = hypervisor.start(&guest).await {
-                tracing::error!("VM {} does not start again: {error:#}", guest.vmid);
+                tracing::error!("VM {vmid} does not start again: {error:#}");
+                let _ = hypervisor.powered_off.send(vmid);
             }
         });
+        locked(&self.restarts).insert(vmid, restart);
+    }
+
+    /// Waits for a restart that is under way.
+    async fn restarted(&self, vmid: u32) {
+        let restart = locked(&self.restarts).remove(&vmid);
+        if let Some(restart) = restart {
+            // It says itself how it went.
+            let _ = restart.await;
+        }
     }
 
     async fn stop(&self, vmid: u32) {
+        self.restarted(vmid).await;
         if let Some(running) = self.running(vmid) {
             running.stop().await;
         }
     }
 
-    /// Asks the guest through its agent when that answers, else by the power button.
     async fn shut_down(&self, vmid: u32, limit: Duration) -> anyhow::Result<()> {
+        self.restarted(vmid).await;
         let running = self.running(vmid).with_context(|| format!("VM {vmid} not running"))?;
         running.ask(true);
+        let down = async {
+            self.ask_to_power_off(vmid).await?;
+            let ended = tokio::time::timeout(limit, running.ended()).await;
+            ensure!(ended.is_ok(), "VM quit/powerdown failed - got timeout");
+            Ok(())
+        };
+        let down: anyhow::Result<()> = down.await;
+        running.ask(down.is_ok());
+        down
+    }
+
+    /// Through the guest's agent when that answers, else by the power button.
+    async fn ask_to_power_off(&self, vmid: u32) -> anyhow::Result<()> {
         let agent = self.files(vmid).join(machine::AGENT_SOCKET);
         if agent.exists() && monitor::ping(&agent, PING).await.is_ok() {
-            monitor::shut_down(&agent, PING).await?;
-        } else {
-            monitor::execute(&self.files(vmid).join(machine::MONITOR_SOCKET), "system_powerdown")
-                .await?;
+            return monitor::shut_down(&agent, PING).await;
         }
-        if tokio::time::timeout(limit, running.ended()).await.is_err() {
-            running.ask(false);
-            bail!("VM quit/powerdown failed - got timeout");
-        }
-        Ok(())
+        let monitor = self.files(vmid).join(machine::MONITOR_SOCKET);
+        monitor::execute(&monitor, "system_powerdown").await
     }
 
     fn files(&self, vmid: u32) -> PathBuf {
@@ -163,10 +185,11 @@ impl Hypervisor {
     }
 
     fn running(&self, vmid: u32) -> Option<Running> {
-        self.machines().get(&vmid).filter(|machine| !machine.has_ended()).cloned()
+        locked(&self.machines).get(&vmid).filter(|machine| !machine.has_ended()).cloned()
     }
+}
 
-    fn machines(&self) -> MutexGuard<'_, HashMap<u32, Running>> {
-        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A lock whose holder cannot have left it half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

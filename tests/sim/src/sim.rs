@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::guest::Behaviour;
 use crate::guest::Guests;
+use crate::https::Authority;
 use crate::mirror::Mirror;
 use crate::node_ssh::NodeSsh;
 use crate::real::Hypervisor;
@@ -34,17 +37,21 @@ mod config;
 mod directory;
 mod effects;
 mod fault;
+mod https;
 mod network;
 mod nodes;
 mod recorder;
 mod socket;
 
 pub use commands::Commands;
+pub use config::Account;
 pub use config::Config;
 pub use config::Place;
 pub use fault::Fault;
 pub use fault::FaultAnswer;
 pub use fault::Faults;
+pub use https::Called;
+pub use https::Manners;
 pub use recorder::Recorded;
 
 /// The port of the SSH servers of guests and nodes; nothing below 1024 needs to be opened.
@@ -65,6 +72,10 @@ struct State {
     hypervisor: Option<Hypervisor>,
     behaviour: Mutex<Behaviour>,
     behaviours: Mutex<HashMap<u32, Behaviour>>,
+    manners: Mutex<Manners>,
+    called: Mutex<Vec<Called>>,
+    /// How many seconds the clock is ahead of the machine's.
+    ahead: AtomicU64,
     /// Lets commands go that would never end.
     ended: CancellationToken,
 }
@@ -73,7 +84,7 @@ impl State {
     /// The world, with its clock set.
     fn world(&self) -> MutexGuard<'_, World> {
         let mut world = locked(&self.world);
-        world.now = now();
+        world.now = now() + self.ahead.load(Ordering::Relaxed);
         world
     }
 
@@ -102,6 +113,7 @@ pub struct Sim {
     mirror: Mirror,
     images_file: PathBuf,
     nodes: Mutex<Vec<(String, NodeSsh)>>,
+    https: https::Https,
     server: JoinHandle<()>,
     /// Holds the network.
     _claim: Option<std::net::TcpListener>,
@@ -148,6 +160,13 @@ impl Sim {
             }
         };
         let state = Arc::new(State { hypervisor, ..state(&config, &root, &addresses)? });
+        let authority = root.join("pve-root-ca.pem");
+        let identities = {
+            let mut world = state.world();
+            let made = Authority::new(world.now)?;
+            std::fs::write(&authority, made.pem())?;
+            crate::https::certify(&made, &mut world)?
+        };
         state.publish(&state.world());
         if let Some(powered_off) = powered_off {
             tokio::spawn(effects::hear(Arc::downgrade(&state), powered_off));
@@ -159,8 +178,10 @@ impl Sim {
         let images_file = root.join("images.toml");
         tokio::fs::write(&images_file, mirror.images_toml()).await?;
         let nodes = nodes::serve(&root, &config.nodes, &addresses, &commands).await?;
+        let https = https::serve(authority, &addresses, identities, &commands).await?;
         Ok(Self {
             commands,
+            https,
             gateway,
             addresses,
             mirror,
@@ -222,6 +243,45 @@ impl Sim {
         if self.state().hypervisor.is_some() { 22 } else { SSH_PORT }
     }
 
+    /// Where the main node serves the API, `https://ADDRESS:8006`; nothing when it does not.
+    pub fn https_url(&self) -> Option<String> {
+        let main = self.world(|world| world.main_node.clone());
+        self.https_url_of(&main)
+    }
+
+    /// Where a node serves the API.
+    pub fn https_url_of(&self, node: &str) -> Option<String> {
+        self.https.address(node).map(|address| format!("https://{address}"))
+    }
+
+    /// The SHA-256 of the main node's certificate, in pairs of digits with colons.
+    pub fn fingerprint(&self) -> String {
+        self.world(|world| {
+            let main = world.nodes.get(&world.main_node);
+            main.map(|node| node.fingerprint.clone()).unwrap_or_default()
+        })
+    }
+
+    /// The file with the certificate of the cluster's authority.
+    pub fn authority(&self) -> &Path {
+        &self.https.authority
+    }
+
+    /// The calls that reached the API, in order.
+    pub fn called(&self) -> Vec<Called> {
+        locked(&self.state().called).clone()
+    }
+
+    /// Changes how the API behaves.
+    pub fn set_manners(&self, manners: Manners) {
+        *locked(&self.state().manners) = manners;
+    }
+
+    /// Lets time pass, for tickets and codes.
+    pub fn pass(&self, time: Duration) {
+        self.state().ahead.fetch_add(time.as_secs(), Ordering::Relaxed);
+    }
+
     /// Where the images are.
     pub fn mirror_url(&self) -> &str {
         self.mirror.url()
@@ -272,6 +332,7 @@ impl Sim {
     /// quorum only while more than half of its nodes are up.
     pub async fn take_down(&self, node: &str) {
         locked(&self.nodes).retain(|(name, _)| name != node);
+        self.https.take_down(node);
         let gone = self.change(|world| {
             if let Some(found) = world.nodes.get_mut(node) {
                 found.online = false;
@@ -344,6 +405,10 @@ fn state(
     for storage in &config.storages {
         world.storages.insert(storage.name.clone(), storage.clone());
     }
+    for account in &config.accounts {
+        account.enter(&mut world);
+    }
+    world.access.lifetime = config.ticket_lifetime;
     if matches!(config.place, Place::Real(_)) {
         world.disks = Disks::Real(root.join("disks"));
     }
@@ -361,6 +426,9 @@ fn state(
         hypervisor: None,
         behaviour: Mutex::new(config.behaviour.clone()),
         behaviours: Mutex::default(),
+        manners: Mutex::new(config.manners.clone()),
+        called: Mutex::default(),
+        ahead: AtomicU64::new(0),
         ended: CancellationToken::new(),
         world: Mutex::new(world),
     })

@@ -4,11 +4,13 @@
 //! comes from a seed, so that the same calls give the same world.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use crate::schema::Release;
 
+pub mod access;
 mod configuration;
 mod entropy;
 mod etc;
@@ -16,6 +18,7 @@ mod host;
 mod storage;
 mod task;
 
+pub use access::Access;
 pub use configuration::Configuration;
 pub use configuration::is_disk_slot;
 pub use entropy::Entropy;
@@ -50,6 +53,12 @@ pub struct World {
     pub tasks: Vec<Task>,
     /// The HA manager's resources: `vm:100` and its requested state.
     pub ha: BTreeMap<String, String>,
+    /// Who may do what.
+    pub access: Access,
+    /// By id.
+    pub pools: BTreeMap<String, Pool>,
+    /// `datacenter.cfg`: options as they were given.
+    pub options: BTreeMap<String, String>,
     /// The files of the nodes.
     pub host: Host,
     /// Where the file of a volume lies.
@@ -65,6 +74,17 @@ pub struct Cluster {
     pub name: String,
     /// Whether a majority of the nodes is there.
     pub quorate: bool,
+}
+
+/// Guests and storages that belong together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// What it is for.
+    pub comment: Option<String>,
+    /// Its guests.
+    pub guests: BTreeSet<u32>,
+    /// Its storages.
+    pub storages: BTreeSet<String>,
 }
 
 /// A node of the cluster.
@@ -86,6 +106,8 @@ pub struct Node {
     pub memory: u64,
     /// When it was started.
     pub since: u64,
+    /// The SHA-256 of its certificate, in pairs of digits with colons.
+    pub fingerprint: String,
 }
 
 /// VM or container.
@@ -152,6 +174,7 @@ impl Node {
             cpus: 2,
             memory: 25_276_059_648,
             since: 0,
+            fingerprint: String::new(),
         }
     }
 }
@@ -179,6 +202,9 @@ impl World {
             guests: BTreeMap::new(),
             tasks: Vec::new(),
             ha: BTreeMap::new(),
+            access: Access::default(),
+            pools: BTreeMap::new(),
+            options: BTreeMap::new(),
             host: Host::default(),
             disks: Disks::default(),
             entropy: Entropy::new(0x5eed),
@@ -198,6 +224,12 @@ impl World {
     /// Like [`World::vm`], to be changed.
     pub fn vm_mut(&mut self, node: &str, vmid: u32) -> Option<&mut Guest> {
         self.guests.get_mut(&vmid).filter(|guest| guest.kind == Kind::Qemu && guest.node == node)
+    }
+
+    /// The pool that a guest is in.
+    pub fn pool_of(&self, vmid: u32) -> Option<&str> {
+        let found = self.pools.iter().find(|(_, pool)| pool.guests.contains(&vmid));
+        found.map(|(name, _)| name.as_str())
     }
 
     /// A guest that powered itself off: the world hears of it here.

@@ -14,6 +14,7 @@ use super::Run;
 use crate::event::Kind;
 use crate::install::commands;
 use crate::install::commands::Initial;
+use crate::install::exec::Output;
 use crate::install::password;
 use crate::install::plan::Plan;
 use crate::install::problem::Problem;
@@ -118,7 +119,7 @@ impl Run<'_> {
         for try_number in 1..=RESIZES {
             let line = commands::resize(guest.vmid, plan.disk_gib);
             match self.cx.qm.run(&guest.node, line, None).await {
-                Ok(output) => why = output.stderr.trim().replace('\n', "; "),
+                Ok(output) => why = said(&output),
                 Err(error) if error.is_unknown() => return Err(error.into()),
                 Err(error) => why = chain(&error),
             }
@@ -158,7 +159,13 @@ impl Run<'_> {
             )
             .await?;
             let guest = Guest { node: target.clone(), ..guest };
-            self.config(&guest)?;
+            let found = self.cx.directory.config(target, guest.vmid);
+            if found.map_err(Problem::file("read the VM's configuration"))?.is_none() {
+                return Err(Problem::Refused(format!(
+                    "qm migrate reported success, but VM {} is not on {target}",
+                    guest.vmid
+                )));
+            }
             let claim = self.job.claim(guest.vmid, target).await;
             claim.map_err(Problem::file("write down where the VM is (STATE_DIR)"))?;
             Ok((guest, format!("the VM is on {target}")))
@@ -262,6 +269,15 @@ impl Run<'_> {
         report(Kind::Report(format!("User: {}", plan.user))).await;
         Ok(())
     }
+}
+
+/// What a command that has ended well says on standard error.
+fn said(output: &Output) -> String {
+    let said: Vec<&str> = output.stderr.lines().map(str::trim).collect();
+    if said.concat().is_empty() {
+        return "qm resize says that all is well".to_owned();
+    }
+    said.join("; ")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a size for people's eyes")]

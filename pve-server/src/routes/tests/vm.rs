@@ -1,6 +1,8 @@
 use std::fs;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::*;
 
 /// A node with VM 120, which is ours, and VM 121, which is not.
@@ -40,7 +42,7 @@ async fn table(server: &Server, rows: &[(&str, &str)]) -> String {
     let mut answers = String::new();
     for (path, body) in rows {
         let answer = told(server, json(&format!("/api/vm/{path}"), body)).await;
-        answers.push_str(&format!("{path} {body}: {answer}\n"));
+        writeln!(answers, "{path} {body}: {answer}").unwrap();
     }
     answers
 }
@@ -207,6 +209,7 @@ async fn a_change_goes_on_when_its_caller_leaves() {
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     server.app.stop();
+    assert!(server.app.idle().now_or_never().is_none());
     let gate = directory.join("gate");
     tokio::task::spawn_blocking(move || fs::write(gate, "go\n").unwrap()).await.unwrap();
     server.app.idle().await;

@@ -9,6 +9,7 @@ use clap::Parser;
 use clap::Subcommand;
 use pve_e2e::bench::download;
 use pve_e2e::bench::fanout;
+use pve_e2e::bench::installs;
 use pve_e2e::bench::start;
 
 #[derive(Parser)]
@@ -25,6 +26,8 @@ enum Role {
     Mirror,
     /// Downloads it.
     Fetch { base: String, directory: PathBuf },
+    /// Installs, within a network namespace.
+    Installs,
     /// Serves one job.
     OneJob { directory: PathBuf },
 }
@@ -39,6 +42,7 @@ async fn main() -> anyhow::Result<()> {
             println!("{seconds} {memory}");
             Ok(())
         }
+        Some(Role::Installs) => installs::within(|figure| println!("{}", figure.line())).await,
         Some(Role::OneJob { directory }) => {
             fanout::one_job(&directory, |line| println!("{line}")).await
         }
@@ -47,10 +51,11 @@ async fn main() -> anyhow::Result<()> {
 
 async fn measure() -> anyhow::Result<()> {
     let own = env::current_exe()?;
-    let mut figures = start::measure()?;
-    figures.extend(download::measure(&own)?);
-    figures.extend(fanout::measure(&own).await?);
-    for figure in figures {
+    for line in installs::measure(&own)? {
+        println!("{line}");
+    }
+    let figures = [start::measure()?, download::measure(&own)?, fanout::measure(&own).await?];
+    for figure in figures.concat() {
         println!("{}", figure.line());
     }
     Ok(())

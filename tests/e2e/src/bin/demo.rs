@@ -13,6 +13,7 @@ use pve_e2e::server::Place;
 use pve_e2e::server::Server;
 use pve_sim::Config;
 use pve_sim::Sim;
+use pve_sim::guest::Behaviour;
 use serde_json::json;
 
 /// The server's port in the guides; another one when it is taken.
@@ -26,12 +27,19 @@ struct Arguments {
     /// Leave after the install; the exit code tells how it went.
     #[arg(long)]
     once: bool,
+    /// The cluster's API alone.
+    #[arg(long, conflicts_with = "once")]
+    api_only: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let sim = Sim::start(Config { latency: COMMAND, ..Config::default() }).await?;
+    if arguments.api_only {
+        return api_only().await;
+    }
+    let behaviour = Behaviour::unhurried();
+    let sim = Sim::start(Config { latency: COMMAND, behaviour, ..Config::default() }).await?;
     let address = |port| SocketAddr::from((sim.gateway(), port));
     let place = Place::at(&sim, address(PORT)).or_else(|_| Place::at(&sim, address(0)))?;
     let server = place.serve().await?;
@@ -49,6 +57,45 @@ async fn main() -> anyhow::Result<ExitCode> {
         line(&server, "mine")
     );
     tokio::signal::ctrl_c().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two nodes and lines to play with; ends with Ctrl-C.
+async fn api_only() -> anyhow::Result<ExitCode> {
+    let nodes = vec!["pve1".to_owned(), "pve2".to_owned()];
+    let config = Config { nodes, latency: COMMAND, ..Config::default() };
+    let accounts = config.accounts.clone();
+    let sim = Sim::start(config).await?;
+    let url = sim.https_url().context("the simulated cluster does not serve its API")?;
+    let authority = sim.authority().display();
+    println!("A simulated Proxmox VE cluster is running.\n\n  URL          {url}");
+    println!("  fingerprint  {}\n  authority    {authority}\n", sim.fingerprint());
+    for account in &accounts {
+        let second = account.totp.as_ref();
+        let second = second.map_or_else(String::new, |secret| format!(", codes from {secret}"));
+        println!("  {}, password `{}`{second}", account.user, account.password);
+        for (name, secret, _) in &account.tokens {
+            println!("  {}!{name}={secret}", account.user);
+        }
+    }
+    let token = accounts.iter().find_map(|account| {
+        let (name, secret, _) = account.tokens.first()?;
+        Some(format!("{}!{name}={secret}", account.user))
+    });
+    let curl = format!(
+        "curl --cacert {authority} -H 'Authorization: PVEAPIToken={}'",
+        token.unwrap_or_default()
+    );
+    let create = "vmid=100&name=web&memory=512&scsi0=local:8&net0=virtio,bridge=vmbr0";
+    println!("\nTry, in another terminal:\n");
+    println!("{curl} {url}/api2/json/nodes");
+    println!("{curl} {url}/api2/json/nodes/pve1/qemu -d '{create}'");
+    println!("{curl} {url}/api2/json/nodes/pve1/tasks");
+    println!("{curl} {url}/api2/json/nodes/pve1/qemu/100/config");
+    println!("curl --cacert {authority} {url}/api2/json/access/ticket \\");
+    println!("    -d 'username=careful@pve&password=simulated'\n\nCtrl-C ends it all.");
+    tokio::signal::ctrl_c().await?;
+    sim.stop().await;
     Ok(ExitCode::SUCCESS)
 }
 

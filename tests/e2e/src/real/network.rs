@@ -17,6 +17,8 @@ pub(super) const MAIN_NODE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
 pub(super) const PREFIX: u8 = 24;
 const BRIDGE: &str = "vmbr0";
 const NAME: &str = "pve-e2e-";
+/// How often is looked whether killed processes are gone.
+const LOOKS: u32 = 1000;
 
 /// Where the guests get their packages from, and the node its images.
 pub(super) fn server() -> String {
@@ -90,10 +92,16 @@ fn is_ours(pid: u32) -> bool {
 }
 
 fn remove(name: &str) -> anyhow::Result<()> {
-    let pids = Command::new("ip").args(["netns", "pids", name]).read()?;
-    for pid in pids.lines().filter_map(|pid| Pid::from_raw(pid.trim().parse().ok()?)) {
-        // It may have ended meanwhile.
-        let _ = kill_process(pid, Signal::KILL);
+    // Each look takes some milliseconds, and a killed process hardly longer to go.
+    for _ in 0..LOOKS {
+        let pids = Command::new("ip").args(["netns", "pids", name]).read()?;
+        if pids.is_empty() {
+            break;
+        }
+        for pid in pids.lines().filter_map(|pid| Pid::from_raw(pid.trim().parse().ok()?)) {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
     ip(&["netns", "delete", name])
 }

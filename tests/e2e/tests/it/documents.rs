@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pve_e2e::programs::repository;
+use pve_e2e::programs::sources;
 
 fn page(name: &str) -> String {
     fs::read_to_string(repository().join("docs/reference").join(name)).unwrap()
@@ -40,4 +41,41 @@ fn the_settings_page_has_the_variables_of_the_code_and_no_others() {
     assert!(told.remove("NODE_<name>") && told.remove("RUST_LOG"));
     told.insert("NODE_".to_owned());
     assert_eq!(told, variables_in_code());
+}
+
+#[test]
+fn the_endpoint_page_has_the_routes_of_the_code_and_no_others() {
+    let source = fs::read_to_string(repository().join("pve-server/src/routes.rs")).unwrap();
+    let mut routes: BTreeSet<String> = BTreeSet::new();
+    for route in source.split(".route(").skip(1) {
+        let line = route.lines().next().unwrap();
+        let (path, methods) = line.split_once(", ").unwrap();
+        let path = path.trim_matches('"').replace("INSTALL", "/api/vm/install");
+        for (method, call) in [("GET", "get("), ("POST", "post("), ("DELETE", "delete(")] {
+            if methods.contains(call) {
+                routes.insert(format!("{method} {path}"));
+            }
+        }
+    }
+    assert!(routes.len() > 10);
+    let told: BTreeSet<String> = first_cells(&page("endpoint.md"))
+        .into_iter()
+        .filter(|cell| cell.contains(" /"))
+        .chain(["POST /api/vm/install".to_owned()])
+        .collect();
+    assert_eq!(told, routes);
+}
+
+#[test]
+fn every_difference_is_shown_by_a_test_that_exists() {
+    let text = page("differences.md");
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what")).collect();
+    assert!(rows.len() > 10);
+    let code: String =
+        sources().unwrap().iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    for row in rows {
+        let name = row.trim_end_matches(" |").rsplit("| ").next().unwrap().trim_matches('`');
+        assert!(code.contains(&format!("fn {name}(")), "there is no test {name}");
+    }
 }

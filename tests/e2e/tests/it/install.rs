@@ -130,7 +130,7 @@ async fn the_stream_has_ids_without_gaps_and_three_keys_in_order() {
 #[tokio::test]
 async fn an_install_runs_these_commands_and_no_others() {
     let (rig, install) = installed(&[]).await;
-    let commands = rig.neutral(&install.job, &foreground(&rig).join("\n"));
+    let commands = rig.neutral(&install.job, &rig.foreground().join("\n"));
     insta::assert_snapshot!(without_hash(&commands), @r"
     pvesm status
     qm create 100 --name web-100 --cores 2 --cpu x86-64-v4 --memory 2048 --scsihw virtio-scsi-pci --ostype l26 --agent 1 --net0 virtio,bridge=vmbr0 --serial0 socket --description made by pve-server job <job>
@@ -146,7 +146,7 @@ async fn an_install_runs_these_commands_and_no_others() {
 #[tokio::test]
 async fn qm_create_has_the_arguments_of_the_specification() {
     let (rig, _) = installed(&[]).await;
-    let create = foreground(&rig).into_iter().find(|line| line.starts_with("qm create")).unwrap();
+    let create = rig.foreground().into_iter().find(|line| line.starts_with("qm create")).unwrap();
     for row in table("Argument") {
         let (option, value) = (&row[0], row[1].trim_matches('`'));
         let fixed = match option.as_str() {
@@ -168,12 +168,6 @@ fn without_hash(commands: &str) -> String {
     let (hash, after) = rest.split_once(' ').unwrap();
     assert!(hash.len() > 86, "{hash} is not a SHA-512 crypt hash");
     format!("{before}--cipassword $6$… {after}")
-}
-
-/// The commands of the installs; reads that run in the background are left aside.
-fn foreground(rig: &Rig) -> Vec<String> {
-    let calls = rig.sim.commands().into_iter().filter(|call| call.program != "pvesh");
-    calls.map(|call| format!("{} {}", call.program, call.arguments.join(" "))).collect()
 }
 
 #[tokio::test]

@@ -4,5 +4,7 @@
 
 mod documents;
 mod durability;
+mod input;
 mod install;
+mod scenarios;
 mod specification;

@@ -56,6 +56,9 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
                 output.say(format!(
                     "{clock} starting migration of VM {vmid} to node '{to}' ({address})"
                 ));
+                if let Some(guest) = world.guests.get_mut(&vmid) {
+                    guest.configuration.options.insert("lock".to_owned(), "migrate".to_owned());
+                }
                 find_disks(world, &from, vmid, with_disks, output)
             })
             .then(move |world, output| {
@@ -63,9 +66,15 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
                 move_disks(world, &owner, &aim, vmid, output);
                 if let Some(guest) = world.guests.get_mut(&vmid) {
                     guest.node.clone_from(&aim);
+                    guest.configuration.options.remove("lock");
                 }
                 output.say(format!("{clock} migration finished successfully (duration 00:00:01)"));
                 Ok(())
+            })
+            .undo(move |world, _| {
+                if let Some(guest) = world.guests.get_mut(&vmid) {
+                    guest.configuration.options.remove("lock");
+                }
             }),
     ))
 }

@@ -93,6 +93,9 @@ impl Worker {
 
     /// Runs the next stage.
     pub fn run(&mut self, world: &mut World) -> Step {
+        if world.task(&self.upid).is_some_and(|task| task.ended.is_some()) {
+            return self.end(world, Output::default(), Died::new("received interrupt"));
+        }
         let Some(stage) = self.stages.pop_front() else {
             world.end_task(&self.upid, Ok(()));
             return Step::Ended(Output::default(), Ok(()));

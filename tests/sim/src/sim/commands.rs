@@ -245,14 +245,18 @@ impl Commands {
         }
     }
 
-    fn step(&self, run: impl FnOnce(&mut crate::world::World) -> Step) -> Step {
+    pub(super) fn step(&self, run: impl FnOnce(&mut crate::world::World) -> Step) -> Step {
         let mut world = self.0.world();
         let step = run(&mut world);
         self.0.publish(&world);
         step
     }
 
-    async fn apply(&self, effects: Vec<Effect>, broken: Option<&str>) -> Result<(), String> {
+    pub(super) async fn apply(
+        &self,
+        effects: Vec<Effect>,
+        broken: Option<&str>,
+    ) -> Result<(), String> {
         for effect in effects {
             if let Some(text) = broken {
                 return Err(text.to_owned());

@@ -1,5 +1,6 @@
 //! Faults: commands that fail, hang or take their time.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::locked;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// A regular expression that the command line must match, e.g. `^qm resize 10[0-9] `.
+    /// A regular expression that the command line must match, e.g. `^qm resize 10[0-9] `, or the
+    /// line of an API call, e.g. `^POST /nodes/pve1/qemu .*vmid=100`.
     pub pattern: String,
     /// How many matching commands are hit; all of them when absent.
     #[serde(default)]
@@ -59,6 +61,25 @@ pub enum FaultAnswer {
     },
     /// Something holds the VM's lock: nothing is done, after the time that a lock is waited for.
     LockTimeout,
+    /// An API call is not made; this is its answer.
+    Answer {
+        /// The status.
+        status: u16,
+        /// The message.
+        text: String,
+        /// Complaints about parameters.
+        #[serde(default)]
+        errors: BTreeMap<String, String>,
+    },
+    /// The connection of an API call ends without an answer.
+    Drop {
+        /// Whether the call is made first.
+        #[serde(default)]
+        done: bool,
+        /// Whether TLS is ended as it should be, with an alert that says so.
+        #[serde(default)]
+        polite: bool,
+    },
     /// The command never ends and does nothing.
     Hang,
     /// It is done, but the command never ends.

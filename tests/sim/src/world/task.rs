@@ -43,15 +43,22 @@ impl World {
         upid
     }
 
+    /// The task of this id.
+    pub fn task(&self, upid: &str) -> Option<&Task> {
+        self.tasks.iter().rev().find(|task| task.upid == upid)
+    }
+
     /// The task of this id, to be written to.
     pub(crate) fn task_mut(&mut self, upid: &str) -> Option<&mut Task> {
         self.tasks.iter_mut().rev().find(|task| task.upid == upid)
     }
 
-    /// Ends a task.
+    /// Ends a task that has not ended yet.
     pub(crate) fn end_task(&mut self, upid: &str, result: Result<(), String>) {
         let now = self.now;
-        if let Some(task) = self.task_mut(upid) {
+        if let Some(task) = self.task_mut(upid)
+            && task.ended.is_none()
+        {
             task.log.push(match &result {
                 Ok(()) => "TASK OK".to_owned(),
                 Err(text) => format!("TASK ERROR: {text}"),

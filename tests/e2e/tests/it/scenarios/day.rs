@@ -26,10 +26,13 @@ use super::told::Alike;
 use super::told::beyond_plain;
 
 pub(crate) const PASSWORD: &str = "us3r's s3cret";
-const ROOT_PASSWORD: &str = "r00t's s3cret";
+pub(crate) const ROOT_PASSWORD: &str = "r00t's s3cret";
 
 /// The image that is asked for when a row says nothing else.
 pub(crate) const IMAGE: &str = "debian-12-generic-amd64.qcow2";
+
+/// A change of a place, for a server on this cluster.
+type Placing = Box<dyn FnOnce(&Sim, &mut Place) + Send>;
 
 /// Changes that wait for their time.
 type Changes<T> = Vec<Box<dyn FnOnce(&mut T) + Send>>;
@@ -39,11 +42,12 @@ pub(crate) struct Day {
     pub(crate) config: Config,
     request: Value,
     sims: Changes<Sim>,
-    places: Changes<Place>,
+    places: Vec<Placing>,
     rigs: Changes<Rig>,
     patience: Option<Patience>,
     pub(crate) deed: Deed,
     again: bool,
+    shows_create: bool,
 }
 
 impl Day {
@@ -59,6 +63,7 @@ impl Day {
             patience: None,
             deed: Deed::Read,
             again: false,
+            shows_create: false,
         }
     }
 
@@ -76,9 +81,14 @@ impl Day {
         self
     }
 
+    /// What is sent.
+    pub(crate) fn request(&self) -> &Value {
+        &self.request
+    }
+
     pub(crate) fn setting(self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
-        self.placed(move |place| place.set(name, value))
+        self.placed(move |_, place| place.set(name, value))
     }
 
     /// A change of the cluster before the server starts.
@@ -88,7 +98,7 @@ impl Day {
     }
 
     /// A change of the server's place before it starts.
-    pub(crate) fn placed(mut self, change: impl FnOnce(&mut Place) + Send + 'static) -> Self {
+    pub(crate) fn placed(mut self, change: impl FnOnce(&Sim, &mut Place) + Send + 'static) -> Self {
         self.places.push(Box::new(change));
         self
     }
@@ -150,6 +160,26 @@ impl Day {
         self
     }
 
+    /// The whole `qm create` is told.
+    pub(crate) fn showing_create(mut self) -> Self {
+        self.shows_create = true;
+        self
+    }
+
+    /// A day on which a request with these fields is refused before anything is done.
+    pub(crate) async fn refused(mut self, fields: Value) -> String {
+        self = self.asking(fields);
+        let rig = self.begin().await;
+        let request = rig.server.client().post(rig.server.url("/api/vm/install"));
+        let response = request.json(&self.request).send().await.unwrap();
+        let status = response.status().as_u16();
+        let form: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let alike = Alike::new(&rig);
+        assert_eq!(commands(&rig, &alike), Vec::<String>::new());
+        assert_eq!(left(&rig).await.iter().filter(|line| !line.starts_with("VM ")).count(), 0);
+        format!("  {status} {}", alike.text(form["message"].as_str().unwrap()))
+    }
+
     /// Everything of the day up to the moment when something is sent.
     pub(crate) async fn begin(&mut self) -> Rig {
         let mut sim = Sim::start(self.config.clone()).await.unwrap();
@@ -160,7 +190,7 @@ impl Day {
         place.set("VM_ROOT_PASSWORD", ROOT_PASSWORD);
         join_cluster(&sim, &mut place).await;
         for change in self.places.drain(..) {
-            change(&mut place);
+            change(&sim, &mut place);
         }
         let server = match self.patience {
             Some(patience) => place.serve_within(patience).await.unwrap(),
@@ -178,7 +208,10 @@ impl Day {
         let rig = self.begin().await;
         let (mut rig, install) = self.deed.done(rig, &self.request).await;
         check(&rig, &install).await;
-        let text = text(&rig, &install).await;
+        let mut text = text(&rig, &install).await;
+        if self.shows_create {
+            text = format!("{text}\n  {}", create(&rig));
+        }
         if self.again { format!("{text}\n{}", again(&mut rig).await) } else { text }
     }
 }
@@ -218,6 +251,14 @@ pub(crate) fn commands(rig: &Rig, alike: &Alike) -> Vec<String> {
     }
     let times = |times| if times == 1 { String::new() } else { format!(" ({times} times)") };
     lines.into_iter().map(|(line, count)| line + &times(count)).collect()
+}
+
+/// The last `qm create`, without the mark.
+fn create(rig: &Rig) -> String {
+    let commands = rig.sim.commands();
+    let create = commands.iter().rev().find(|call| call.arguments[0] == "create").unwrap();
+    let words = create.arguments.iter().take_while(|word| *word != "--description");
+    format!("qm {}", words.map(String::as_str).collect::<Vec<_>>().join(" "))
 }
 
 /// What must hold of every stream.

@@ -32,6 +32,8 @@ pub(crate) enum Deed {
     Read,
     /// The job is cancelled.
     Cancel(Moment),
+    /// Something happens to the cluster.
+    Change(Moment, fn(&Rig)),
     /// The reader leaves; the job is read again when it is over.
     Leave(Moment),
     /// The server is killed and started again.
@@ -55,6 +57,10 @@ impl Deed {
                 let url = rig.server.url(&format!("/api/jobs/{job}"));
                 let answer = rig.server.client().delete(url).send().await.unwrap();
                 assert_eq!(answer.status(), StatusCode::ACCEPTED);
+            }
+            Self::Change(moment, change) => {
+                seen = moment.wait(&rig, &mut stream).await;
+                change(&rig);
             }
             Self::Leave(moment) => {
                 moment.wait(&rig, &mut stream).await;

@@ -18,6 +18,10 @@ use pve_sim::mirror::Content;
 use pve_sim::mirror::cloud_images;
 use pve_sim::sim::Fault;
 use pve_sim::sim::FaultAnswer;
+use pve_sim::world::Configuration;
+use pve_sim::world::Guest;
+use pve_sim::world::Kind;
+use pve_sim::world::World;
 use serde_json::json;
 
 use super::day::Day;
@@ -50,8 +54,19 @@ fn silently(pattern: &str, times: Option<u32>) -> Fault {
     Fault { times, ..Fault::always(pattern, answer) }
 }
 
+/// A VM that is nobody's business.
+pub(super) fn put_guest(world: &mut World, vmid: u32) {
+    let guest = Guest {
+        kind: Kind::Qemu,
+        node: "pve1".to_owned(),
+        configuration: Configuration::default(),
+        running: None,
+    };
+    world.guests.insert(vmid, guest);
+}
+
 /// Makes the plain image one of this many bytes.
-fn larger_image(sim: &Sim, virtual_size: u64) {
+pub(super) fn larger_image(sim: &Sim, virtual_size: u64) {
     let image = cloud_images().into_iter().find(|image| image.file_name() == IMAGE).unwrap();
     let content = Content::Noise { bytes: 1 << 20, edition: 1 };
     let adding = sim.mirror().add(CloudImage { virtual_size, ..image }, content);
@@ -62,9 +77,7 @@ fn larger_image(sim: &Sim, virtual_size: u64) {
 fn another_system(sim: &mut Sim) {
     let mut catalogue = std::fs::read_to_string(sim.images_file()).unwrap();
     let url = catalogue.lines().find(|line| line.contains(IMAGE)).unwrap().to_owned();
-    catalogue += &format!(
-        "\n[[image]]\nos = \"arch\"\nversion = \"1\"\n{url}\nuser = \"arch\"\n"
-    );
+    catalogue += &format!("\n[[image]]\nos = \"arch\"\nversion = \"1\"\n{url}\nuser = \"arch\"\n");
     std::fs::write(sim.images_file(), catalogue).unwrap();
 }
 
@@ -90,17 +103,6 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 fn commands() -> Vec<Row> {
-    let another = |vmid: u32| {
-        move |world: &mut pve_sim::world::World| {
-            let guest = pve_sim::world::Guest {
-                kind: pve_sim::world::Kind::Qemu,
-                node: "pve1".to_owned(),
-                configuration: pve_sim::world::Configuration::default(),
-                running: None,
-            };
-            world.guests.insert(vmid, guest);
-        }
-    };
     vec![
         row("nothing is broken", Day::new().and_again().run()),
         row(
@@ -139,7 +141,9 @@ fn commands() -> Vec<Row> {
                         let call = pve_sim::cli::Invocation {
                             node: "pve1".to_owned(),
                             program: "qm".to_owned(),
-                            arguments: ["create", "100", "--name", "theirs"].map(str::to_owned).into(),
+                            arguments: ["create", "100", "--name", "theirs"]
+                                .map(str::to_owned)
+                                .into(),
                             directory: "/root".to_owned(),
                         };
                         let (sink, _frames) = tokio::sync::mpsc::unbounded_channel();
@@ -151,7 +155,11 @@ fn commands() -> Vec<Row> {
         ),
         row(
             "the id that was asked for is taken",
-            Day::new().world(another(120)).asking(json!({"id": 120})).and_again().run(),
+            Day::new()
+                .world(|world| put_guest(world, 120))
+                .asking(json!({"id": 120}))
+                .and_again()
+                .run(),
         ),
         row(
             "qm importdisk fails",
@@ -160,9 +168,15 @@ fn commands() -> Vec<Row> {
                 .and_again()
                 .run(),
         ),
-        row("qm importdisk succeeds without a disk", Day::new().fault(silently("^qm importdisk", None)).run()),
+        row(
+            "qm importdisk succeeds without a disk",
+            Day::new().fault(silently("^qm importdisk", None)).run(),
+        ),
         row("qm importdisk is slow", Day::new().slow("^qm importdisk", 1500).run()),
-        row("the first qm set fails", Day::new().failing("^qm set .*--sshkeys", "invalid key").run()),
+        row(
+            "the first qm set fails",
+            Day::new().failing("^qm set .*--sshkeys", "invalid key").run(),
+        ),
         row(
             "the first qm set fails when it has done half",
             Day::new()
@@ -206,7 +220,10 @@ fn commands() -> Vec<Row> {
             "the image is larger than what was asked for",
             Day::new().prepared(|sim| larger_image(sim, 40 << 30)).run(),
         ),
-        row("qm start fails", Day::new().failing("^qm start", "start failed: QEMU exited with code 1").run()),
+        row(
+            "qm start fails",
+            Day::new().failing("^qm start", "start failed: QEMU exited with code 1").run(),
+        ),
         row(
             "qm start fails outside",
             Day::new()
@@ -216,7 +233,10 @@ fn commands() -> Vec<Row> {
                 ))
                 .run(),
         ),
-        row("qm reboot fails", Day::new().failing("^qm reboot", "VM quit/powerdown failed - got timeout").run()),
+        row(
+            "qm reboot fails",
+            Day::new().failing("^qm reboot", "VM quit/powerdown failed - got timeout").run(),
+        ),
         row(
             "qm destroy fails after a failure",
             Day::new()
@@ -242,7 +262,8 @@ fn commands() -> Vec<Row> {
 }
 
 fn locks() -> Vec<Row> {
-    let locked = |pattern: &str, times| Fault {
+    let locked = |pattern: &str, times| {
+        Fault {
         times,
         ..Fault::always(
             pattern,
@@ -253,9 +274,13 @@ fn locks() -> Vec<Row> {
                 exit: 255,
             },
         )
+    }
     };
     vec![
-        row("the VM's lock is held for a while", Day::new().fault(locked("^qm set", Some(2))).run()),
+        row(
+            "the VM's lock is held for a while",
+            Day::new().fault(locked("^qm set", Some(2))).run(),
+        ),
         row(
             "the VM's lock is held for ever",
             Day::new().fault(locked("^qm set", None)).patience(hasty()).and_again().run(),
@@ -284,7 +309,10 @@ fn readiness() -> Vec<Row> {
     vec![
         row(
             "the SSH port never opens",
-            Day::new().guest(first_boot(Boot { port: When::Never, ..boot() })).patience(hasty()).run(),
+            Day::new()
+                .guest(first_boot(Boot { port: When::Never, ..boot() }))
+                .patience(hasty())
+                .run(),
         ),
         row(
             "the SSH port is open and never says anything",
@@ -315,7 +343,10 @@ fn readiness() -> Vec<Row> {
         ),
         row(
             "the login is refused for ever",
-            Day::new().guest(first_boot(Boot { login: When::Never, ..boot() })).patience(hasty()).run(),
+            Day::new()
+                .guest(first_boot(Boot { login: When::Never, ..boot() }))
+                .patience(hasty())
+                .run(),
         ),
         row(
             "the host key changes after the first login",
@@ -360,8 +391,14 @@ fn readiness() -> Vec<Row> {
 fn initialization() -> Vec<Row> {
     let ending = |end| script(Script { end, ..Script::default() });
     vec![
-        row("cloud-init fails", Day::new().guest(cloud_init(CloudInitEnd::Failed)).and_again().run()),
-        row("cloud-init has recovered from errors", Day::new().guest(cloud_init(CloudInitEnd::Degraded)).run()),
+        row(
+            "cloud-init fails",
+            Day::new().guest(cloud_init(CloudInitEnd::Failed)).and_again().run(),
+        ),
+        row(
+            "cloud-init has recovered from errors",
+            Day::new().guest(cloud_init(CloudInitEnd::Degraded)).run(),
+        ),
         row("there is no cloud-init", Day::new().guest(cloud_init(CloudInitEnd::Missing)).run()),
         row(
             "cloud-init never ends",
@@ -369,8 +406,14 @@ fn initialization() -> Vec<Row> {
         ),
         row("the init script exits 3", Day::new().guest(ending(End::Code(3))).and_again().run()),
         row("the init script is killed", Day::new().guest(ending(End::Killed)).run()),
-        row("the connection is reset in the init script", Day::new().guest(ending(End::LinkReset)).run()),
-        row("the init script never ends", Day::new().guest(ending(End::Hangs)).patience(hasty()).run()),
+        row(
+            "the connection is reset in the init script",
+            Day::new().guest(ending(End::LinkReset)).run(),
+        ),
+        row(
+            "the init script never ends",
+            Day::new().guest(ending(End::Hangs)).patience(hasty()).run(),
+        ),
         row(
             "there is no init script for the operating system",
             Day::new().prepared(another_system).asking(json!({"os": "arch", "version": "1"})).run(),

@@ -27,7 +27,11 @@ fn guests(rig: &Rig) -> Vec<String> {
                 "VM {vmid} '{}' on {}, {state}, {}{}",
                 text("name"),
                 guest.node,
-                if text("description").contains("made by pve-server job") { "ours" } else { "not ours" },
+                if text("description").contains("made by pve-server job") {
+                    "ours"
+                } else {
+                    "not ours"
+                },
                 lock.unwrap_or_default()
             )
         });
@@ -38,9 +42,10 @@ fn guests(rig: &Rig) -> Vec<String> {
 /// Disks that no VM has.
 fn volumes(rig: &Rig) -> Vec<String> {
     rig.sim.world(|world| {
-        let lost = world.volumes.iter().filter(|volume| {
-            volume.vmid.is_some_and(|vmid| !world.guests.contains_key(&vmid))
-        });
+        let lost = world
+            .volumes
+            .iter()
+            .filter(|volume| volume.vmid.is_some_and(|vmid| !world.guests.contains_key(&vmid)));
         lost.map(|volume| format!("disk {}:{}", volume.storage, volume.name)).collect()
     })
 }
@@ -70,16 +75,30 @@ fn files(rig: &Rig) -> Vec<String> {
     files.iter().map(|name| format!("file {name}")).collect()
 }
 
-/// Children of the server; those that are about to end are given a moment.
+/// Processes of the server, of this one or one before it; those that are about to end are given a moment.
 async fn processes(rig: &Rig) -> Vec<String> {
-    let Some(server) = rig.server.process() else { return Vec::new() };
+    let found = || {
+        let mut found = of_place(rig);
+        found.extend(rig.server.process().map(children).unwrap_or_default());
+        found
+    };
     for _ in 0..100 {
-        if children(server).is_empty() {
+        if found().is_empty() {
             return Vec::new();
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    children(server).iter().map(|name| format!("process {name}")).collect()
+    found().iter().map(|name| format!("process {name}")).collect()
+}
+
+/// Processes with a file of this place among their arguments.
+fn of_place(rig: &Rig) -> Vec<String> {
+    let place = rig.place.directory().display().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    let program = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
+    lines.filter(|line| line.contains(&place)).map(program).collect()
 }
 
 fn children(parent: u32) -> Vec<String> {

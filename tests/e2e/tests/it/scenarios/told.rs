@@ -21,8 +21,8 @@ pub(crate) struct Alike(Vec<(String, &'static str)>);
 
 impl Alike {
     pub(crate) fn new(rig: &Rig) -> Self {
-        let network = rig.sim.gateway().to_string();
-        let network = network.trim_end_matches(".1").to_owned() + ".";
+        let [a, b, c, _] = rig.sim.gateway().octets();
+        let network = format!("{a}.{b}.{c}.");
         Self(vec![
             (rig.sim.mirror_url().to_owned(), "http://mirror"),
             (rig.place.directory().display().to_string(), "<place>"),
@@ -40,19 +40,26 @@ impl Alike {
 
 /// The text with job ids as `<job>`.
 fn without_ids(text: &str) -> String {
-    const LENGTH: usize = 36;
-    let is_id = |piece: &str| {
-        piece.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
+    let text = replaced(text, "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh", "<job>");
+    let text = replaced(&text, "0000-00-00 00:00:00", "<time>");
+    replaced(&text, "(duration 00:00:00)", "(duration <time>)")
+}
+
+/// The text with each place that looks like `shape` replaced: `h` is a hexadecimal digit, `0` a decimal one.
+fn replaced(text: &str, shape: &str, by: &str) -> String {
+    let fits = |piece: &str| {
+        piece.bytes().zip(shape.bytes()).all(|(byte, shape)| match shape {
+            b'h' => byte.is_ascii_hexdigit(),
+            b'0' => byte.is_ascii_digit(),
+            other => byte == other,
         })
     };
     let mut result = String::new();
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
-        if rest.get(..LENGTH).is_some_and(is_id) {
-            result.push_str("<job>");
-            rest = &rest[LENGTH..];
+        if rest.get(..shape.len()).is_some_and(fits) {
+            result.push_str(by);
+            rest = &rest[shape.len()..];
         } else {
             result.push(character);
             rest = &rest[character.len_utf8()..];
