@@ -190,7 +190,7 @@ impl<K: Clone + PartialEq> Form<K> {
             Kind::Secret => self.mode = Mode::Edit(begin("")),
             Kind::Choice { .. } | Kind::List { .. } => {
                 let filter = first.map(|c| Input::new(c.to_string())).unwrap_or_default();
-                self.mode = Mode::Pick(Picker { filter, ..Picker::default() });
+                self.mode = Mode::Pick(Picker::new(filter));
             }
             Kind::Flag(flag) => return Some(Change::Flag(row.key.clone(), !flag)),
             Kind::Button | Kind::Line => return Some(Change::Pressed(row.key.clone())),

@@ -51,7 +51,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut templates = Template::builtin();
     templates.extend(options.templates);
     let theme = Theme { colours };
-    let mut model = Model::new(known::load(), templates, options.draft, theme);
+    // A file that cannot be read is said before the screen is taken, not lost.
+    let known = known::path().map_or_else(|| Ok(Vec::new()), |path| known::load(&path))?;
+    let mut model = Model::new(known, templates, options.draft, theme);
     let first = options.server.and_then(|server| model.login.with_server(&server));
     let mut screen = Screen::take()?;
     runner::run(&mut screen, model, first.map(Effect::Login)).await

@@ -128,7 +128,9 @@ impl Runner {
             Reply::In(client, keep) => {
                 self.loads.abort_all();
                 self.challenge = None;
-                if let Err(error) = known::remember(keep) {
+                if let Some(path) = known::path()
+                    && let Err(error) = known::remember(&path, &keep)
+                {
                     tracing::warn!(%error, "the server could not be remembered");
                 }
                 let account = client.account();

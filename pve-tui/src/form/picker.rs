@@ -6,7 +6,7 @@ use tui_input::Input;
 use super::row::Kind;
 
 /// A list that is open.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Picker {
     pub(crate) filter: Input,
     /// The id of what is highlighted; `None` until somebody moved.
@@ -28,6 +28,10 @@ pub(crate) struct Item<'a> {
 }
 
 impl Picker {
+    pub(crate) fn new(filter: Input) -> Self {
+        Self { filter, at: None }
+    }
+
     /// The lines that fit the filter.
     pub(crate) fn items<'a>(&'a self, kind: &Kind<'a>) -> Vec<Item<'a>> {
         let filter = self.filter.value().trim();
