@@ -250,8 +250,8 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
     }
     match model.part {
         Part::Login => {
-            let wants_back = asked == Some(Action::Back) && !typing && model.wizard.is_some();
-            if wants_back && model.login.sheet.busy.is_none() {
+            let is_still = model.login.form.is_browsing() && model.login.sheet.busy.is_none();
+            if asked == Some(Action::Back) && is_still && model.wizard.is_some() {
                 model.part =
                     if model.progress.is_some() { Part::Progress } else { Part::Wizard };
                 return None;

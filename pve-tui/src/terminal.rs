@@ -4,6 +4,9 @@ use std::io;
 use std::io::Stdout;
 use std::io::stdout;
 use std::panic;
+use std::process;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
 use crossterm::cursor::Show;
 use crossterm::event::DisableBracketedPaste;
@@ -16,6 +19,12 @@ use crossterm::terminal::enable_raw_mode;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use rustix::process::Signal;
+
+/// The exit code of a program that panicked.
+const PANICKED: i32 = 101;
+
+/// Whether the terminal is ours: given back twice, it would forget where its cursor was.
+static HELD: AtomicBool = AtomicBool::new(false);
 
 /// The terminal as long as it is ours; dropped, it is given back.
 pub(crate) struct Screen {
@@ -30,6 +39,8 @@ impl Screen {
         panic::set_hook(Box::new(move |info| {
             give_back();
             before(info);
+            // Whatever panicked, a program without its terminal cannot go on.
+            process::exit(PANICKED);
         }));
         Ok(Self { terminal: Terminal::new(CrosstermBackend::new(stdout()))? })
     }
@@ -56,12 +67,16 @@ impl Drop for Screen {
 }
 
 fn enter() -> io::Result<()> {
+    HELD.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)
 }
 
 /// A terminal that went away cannot be given back, which harms nobody.
 fn give_back() {
+    if !HELD.swap(false, Ordering::SeqCst) {
+        return;
+    }
     let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }

@@ -71,9 +71,9 @@ pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
     }
     frame.render_widget(footer(model, bottom), bottom);
     match &model.overlay {
-        Some(Overlay::Help(scroll)) => help(frame, body, *scroll, model.theme),
-        Some(Overlay::Request(scroll)) => request(frame, body, *scroll, model),
-        Some(Overlay::Leave(loss)) => leave(frame, body, loss, model.theme),
+        Some(Overlay::Help(scroll)) => help(frame, area, *scroll, model.theme),
+        Some(Overlay::Request(scroll)) => request(frame, area, *scroll, model),
+        Some(Overlay::Leave(loss)) => leave(frame, area, loss, model.theme),
         None => {}
     }
 }
@@ -124,7 +124,6 @@ fn footer(model: &Model, area: Rect) -> Line<'static> {
             (Action::Reset, "default"),
             (Action::PageDown, "next"),
             (Action::PageUp, "back"),
-            (Action::Reload, "reload"),
             (Action::Quit, "leave"),
         ],
         Part::Progress => &[

@@ -94,6 +94,11 @@ fn first_shown(focus: usize, count: usize, height: usize) -> usize {
     focus.saturating_sub(height / 2).min(count.saturating_sub(height))
 }
 
+/// Columns for a value, beside the word behind it.
+fn value_width(area: Rect) -> usize {
+    usize::from(area.width).saturating_sub(MARKS + LABEL + WORD + 2)
+}
+
 fn draw_row<K>(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -102,7 +107,7 @@ fn draw_row<K>(
     editor: Option<&Input>,
     theme: Theme,
 ) {
-    let width = usize::from(area.width).saturating_sub(MARKS + LABEL + WORD + 2);
+    let width = value_width(area);
     let mark = if !row.problems.is_empty() {
         Span::styled("!", theme.bad())
     } else if !row.notes.is_empty() {
@@ -116,8 +121,8 @@ fn draw_row<K>(
         Some(input) => typed(input, matches!(row.kind, Kind::Secret), width),
         None => value(row),
     };
-    let wide = matches!(row.kind, Kind::Line);
-    let room = if wide { width + WORD + 1 } else { width };
+    let wide = word(row).is_empty() && editor.is_none();
+    let room = room(row, width, wide);
     let mut spans = vec![
         Span::raw(if focused { ">" } else { " " }),
         mark,
@@ -158,6 +163,11 @@ fn typed(input: &Input, secret: bool, width: usize) -> String {
         skip
     });
     clipped(&rest.collect::<String>(), width)
+}
+
+/// Columns for a value: those of a word that is not there, too.
+fn room<K>(row: &Row<'_, K>, width: usize, wide: bool) -> usize {
+    if wide || matches!(row.kind, Kind::Line) { width + WORD + 1 } else { width }
 }
 
 fn value<K>(row: &Row<'_, K>) -> String {
@@ -218,6 +228,11 @@ fn detail<'a, K: Clone + PartialEq>(
     }
     for note in &row.notes {
         say("~", note, theme.note());
+    }
+    let width = value_width(area);
+    let whole = &row.shown;
+    if Span::raw(whole).width() > room(row, width, word(row).is_empty()) {
+        say(" ", whole, Style::new());
     }
     if let (Kind::Choice { chosen, choices, .. }, true) = (&row.kind, form.is_browsing()) {
         let choice = choices.iter().find(|choice| choice.value == *chosen);
@@ -367,20 +382,23 @@ fn padded(text: &str, width: usize) -> String {
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
-        let mut current = String::new();
-        for word in line.split(' ') {
+        let words = line.trim_start_matches(' ');
+        let indent = &line[..(line.len() - words.len()).min(width / 2)];
+        let mut current = indent.to_owned();
+        for word in words.split(' ') {
             let mut word = word;
             let wide = |text: &str| Span::raw(text).width();
-            if !current.is_empty() && wide(&current) + 1 + wide(word) > width {
-                lines.push(std::mem::take(&mut current));
+            if current != indent && wide(&current) + 1 + wide(word) > width {
+                lines.push(std::mem::replace(&mut current, indent.to_owned()));
             }
-            if !current.is_empty() {
+            if current != indent {
                 current.push(' ');
             }
             // A word that is longer than a line is broken anywhere.
-            while current.is_empty() && width > 0 && wide(word) > width {
-                let cut = word.char_indices().nth(width).map_or(word.len(), |(at, _)| at);
-                lines.push(word[..cut].to_owned());
+            let room = width - indent.len().min(width);
+            while current == indent && room > 0 && wide(word) > room {
+                let cut = word.char_indices().nth(room).map_or(word.len(), |(at, _)| at);
+                lines.push(format!("{indent}{}", &word[..cut]));
                 word = &word[cut..];
             }
             current.push_str(word);
@@ -399,6 +417,7 @@ mod tests {
         assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
         assert_eq!(wrapped("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
         assert_eq!(wrapped("", 3), [""; 0]);
+        assert_eq!(wrapped("  a b cde", 5), ["  a b", "  cde"]);
         assert_eq!(clipped("abcdef", 4), "abc…");
         assert_eq!(clipped("漢字漢字", 5), "漢字…");
     }

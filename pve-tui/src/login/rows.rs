@@ -11,6 +11,8 @@ use super::Shown;
 use crate::form::Kind;
 use crate::form::Row;
 use crate::form::State;
+use crate::keys;
+use crate::keys::Action;
 
 pub(super) fn of(sheet: &Sheet) -> Vec<Row<'_, Entry>> {
     match &sheet.connection {
@@ -62,8 +64,8 @@ fn changed<'a>(sheet: &'a Sheet, pins: &[Fingerprint], shown: &Shown) -> Vec<Row
     }
     rows.extend(fingerprint(5, "Shown now", shown.fingerprint));
     rows.push(line(7, "Certificate of", shown.subject.clone()));
-    rows.push(line(8, "", "If the node was given a new one, remove the old fingerprint"));
-    rows.push(line(9, "", "of this server from the profile file, and come back."));
+    rows.push(line(8, "", "If the node was given a new one, take the old one out"));
+    rows.push(line(9, "", "of ~/.config/pve-tui/servers.toml and start again."));
     rows.push(button(Entry::Refuse, "[ Back ]", ""));
     rows
 }
@@ -89,7 +91,11 @@ fn server(sheet: &Sheet) -> Row<'_, Entry> {
             }
         }
         Connection::Probing => row.state = State::Loading,
-        Connection::Failed(reason) => row.state = State::Failed(reason.clone()),
+        Connection::Failed(reason) => {
+            row.word = "failed";
+            let again = keys::shown(Action::Reload);
+            row.problems = vec![Cow::Owned(format!("{reason} ({again} tries again)"))];
+        }
         Connection::Refused => row.problems = said("its certificate was refused; nothing was sent"),
         Connection::Trusted(_) => row.word = "trusted",
         Connection::Asking(_) | Connection::Changed(..) => {}

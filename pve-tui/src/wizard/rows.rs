@@ -83,7 +83,8 @@ fn disk_line(disk: usize, answers: &Answers) -> String {
         empty if empty.is_empty() => "no storage".to_owned(),
         storage => storage,
     };
-    let (size, format) = (shown(Field::DiskSize), shown(Field::DiskFormat));
+    let size = shown(Field::DiskSize);
+    let format = answers.text(Key::disk(disk, Field::DiskFormat));
     format!("{place:<7} {storage}  {size} GiB  {format}")
 }
 
