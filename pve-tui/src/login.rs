@@ -6,12 +6,15 @@
 mod rows;
 mod trust;
 
+use std::path::PathBuf;
+
 use crossterm::event::KeyEvent;
 use pve_api::Address;
 use pve_api::Domain;
 use pve_api::DomainKind;
 use pve_api::Factors;
 use pve_api::Fingerprint;
+use pve_api::InvalidAddress;
 use pve_api::Trust;
 use pve_api::UserId;
 use pve_provision::create::Choice;
@@ -25,13 +28,27 @@ use crate::form::State;
 pub(crate) use trust::Connection;
 pub(crate) use trust::Shown;
 
-/// A server that somebody used before.
+/// A server of which something is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {
+    /// Its name in the profile file; empty if it is not there.
+    pub(crate) name: String,
     pub(crate) address: Address,
-    /// The certificates that were remembered for it.
+    /// The certificates that are accepted.
     pub(crate) pins: Vec<Fingerprint>,
+    /// The authority that signs its certificates.
+    pub(crate) authority: Option<PathBuf>,
     /// Who logged in last.
+    pub(crate) user: String,
+    pub(crate) realm: String,
+}
+
+/// What is kept of a login that went well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) address: Address,
+    /// The certificate that somebody accepted for good.
+    pub(crate) pin: Option<Fingerprint>,
     pub(crate) user: String,
     pub(crate) realm: String,
 }
@@ -64,9 +81,9 @@ pub(crate) enum Wish {
     /// Ask the server, which is trusted so, for its realms.
     Realms(Address, Trust),
     /// Log in with a password.
-    Password { user: UserId, password: SecretString, keep: Known },
+    Password { user: UserId, password: SecretString, keep: Kept },
     /// Use an API token.
-    Token { token: SecretString, keep: Known },
+    Token { token: SecretString, keep: Kept },
     /// Answer the second factor, of this kind.
     Factor { kind: String, code: SecretString },
 }
@@ -127,9 +144,16 @@ impl Login {
     /// A login that offers the servers that are known.
     pub(crate) fn new(known: Vec<Known>) -> Self {
         let known_choices = known.iter().map(|known| {
-            let account = format!("{}@{}", known.user, known.realm);
-            let text = known.address.to_string();
-            Choice { detail: account, ..choice(&text, &text) }
+            let address = known.address.to_string();
+            let label = match &*known.name {
+                "" => address.clone(),
+                name => format!("{name} ({address})"),
+            };
+            let account = match &*known.user {
+                "" => String::new(),
+                user => format!("{user}@{}", known.realm),
+            };
+            Choice { detail: account, ..choice(&address, &label) }
         });
         let sheet = Sheet {
             known_choices: known_choices.collect(),
@@ -156,10 +180,10 @@ impl Login {
     }
 
     /// Names the server as if it had been typed.
-    pub(crate) fn with_server(&mut self, server: &str) -> Option<Wish> {
-        let wish = self.sheet.set_server(server).ok()?;
+    pub(crate) fn with_server(&mut self, server: &str) -> Result<Option<Wish>, InvalidAddress> {
+        let wish = self.sheet.set_server(server)?;
         self.form.go_to(Entry::Way);
-        Some(wish)
+        Ok(wish)
     }
 
     /// Prepares for logging in anew, to the same server.
@@ -201,10 +225,10 @@ impl Login {
             Change::Said(Entry::Server, text) => match self.sheet.set_server(&text) {
                 Ok(wish) => {
                     self.form.accept(&self.sheet.rows());
-                    Some(wish)
+                    wish
                 }
                 Err(problem) => {
-                    self.form.refuse(problem);
+                    self.form.refuse(problem.to_string());
                     None
                 }
             },
@@ -306,19 +330,24 @@ impl Sheet {
         self.known.iter().find(|known| known.address == address)
     }
 
-    fn set_server(&mut self, text: &str) -> Result<Wish, String> {
-        let address: Address = text.parse().map_err(|error: pve_api::InvalidAddress| error.to_string())?;
+    /// Takes the name of a server that is known, or an address.
+    fn set_server(&mut self, text: &str) -> Result<Option<Wish>, InvalidAddress> {
+        let named = self.known.iter().find(|known| !text.is_empty() && known.name == text.trim());
+        let address: Address = match named {
+            Some(known) => known.address.clone(),
+            None => text.parse()?,
+        };
         self.server = address.to_string();
-        if let Some(known) = self.known().cloned() {
+        if let Some(known) = self.known().filter(|known| !known.user.is_empty()).cloned() {
             (self.user, self.realm) = (known.user, known.realm);
         }
-        self.probe().ok_or_else(|| "not a server address".to_owned())
+        Ok(self.probe())
     }
 
     fn probe(&mut self) -> Option<Wish> {
         let address: Address = self.server.parse().ok()?;
         self.connection = Connection::Probing;
-        (self.realms, self.realms_state) = (Vec::new(), State::Loading);
+        (self.realms, self.realms_state, self.remember) = (Vec::new(), State::Loading, false);
         self.forget_secrets();
         Some(Wish::Probe(address))
     }
@@ -422,16 +451,15 @@ impl Sheet {
     }
 
     /// What is worth remembering of this login.
-    fn keep(&self) -> Option<Known> {
+    fn keep(&self) -> Option<Kept> {
         let address: Address = self.server.parse().ok()?;
-        let mut pins = self.known().map(|known| known.pins.clone()).unwrap_or_default();
-        if let (Connection::Trusted(Trust::Fingerprints(accepted)), true) =
-            (&self.connection, self.remember)
-        {
-            pins.clone_from(accepted);
-        }
-        let (user, realm) = (self.user.clone(), self.realm.clone());
-        Some(Known { address, pins, user, realm })
+        let pin = match &self.connection {
+            Connection::Trusted(Trust::Fingerprints(pins)) if self.remember => {
+                pins.first().copied()
+            }
+            _ => None,
+        };
+        Some(Kept { address, pin, user: self.user.clone(), realm: self.realm.clone() })
     }
 }
 

@@ -34,9 +34,10 @@ use crate::app::Message;
 use crate::app::Model;
 use crate::app::update;
 use crate::known;
-use crate::login::Known;
+use crate::login::Kept;
 use crate::login::Reached;
 use crate::login::Wish;
+use crate::profile::Files;
 use crate::terminal::Screen;
 use crate::view::view;
 
@@ -44,17 +45,18 @@ use crate::view::view;
 enum Reply {
     Say(Message),
     /// A login that is all the way in.
-    In(Client, Known),
+    In(Client, Kept),
     /// A login that waits for its second factor.
-    Half(Challenge, Known),
+    Half(Challenge, Kept),
 }
 
 struct Runner {
+    files: Files,
     sender: mpsc::UnboundedSender<Reply>,
     /// Questions that are not answered yet.
     loads: JoinSet<()>,
     server: Option<Server>,
-    challenge: Option<(Challenge, Known)>,
+    challenge: Option<(Challenge, Kept)>,
     client: Option<Client>,
 }
 
@@ -62,10 +64,12 @@ struct Runner {
 pub(crate) async fn run(
     screen: &mut Screen,
     mut model: Model,
+    files: Files,
     first: Option<Effect>,
 ) -> anyhow::Result<()> {
     let (sender, mut replies) = mpsc::unbounded_channel();
     let mut runner = Runner {
+        files,
         sender,
         loads: JoinSet::new(),
         server: None,
@@ -128,9 +132,7 @@ impl Runner {
             Reply::In(client, keep) => {
                 self.loads.abort_all();
                 self.challenge = None;
-                if let Some(path) = known::path()
-                    && let Err(error) = known::remember(&path, &keep)
-                {
+                if let Err(error) = known::remember(&self.files, &keep) {
                     tracing::warn!(%error, "the server could not be remembered");
                 }
                 let account = client.account();
@@ -248,7 +250,7 @@ fn refused(error: &Error, unauthorized: &str) -> Reply {
 }
 
 /// A token is tried by a call that everybody may make.
-async fn try_token(server: &Server, token: &SecretString, keep: Known) -> Reply {
+async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
     let token: ApiToken = match token.expose_secret().trim().parse() {
         Ok(token) => token,
         Err(error) => return Reply::Say(Message::Reached(Err(whole(&error)))),

@@ -65,7 +65,7 @@ fn changed<'a>(sheet: &'a Sheet, pins: &[Fingerprint], shown: &Shown) -> Vec<Row
     rows.extend(fingerprint(5, "Shown now", shown.fingerprint));
     rows.push(line(7, "Certificate of", shown.subject.clone()));
     rows.push(line(8, "", "If the node was given a new one, take the old one out"));
-    rows.push(line(9, "", "of ~/.config/pve-tui/servers.toml and start again."));
+    rows.push(line(9, "", "of pins or servers.toml in ~/.config/pve-tui."));
     rows.push(button(Entry::Refuse, "[ Back ]", ""));
     rows
 }

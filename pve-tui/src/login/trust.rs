@@ -51,8 +51,13 @@ pub(crate) enum Connection {
 impl Sheet {
     pub(super) fn judge(&mut self, shown: Result<Shown, String>) -> Option<Wish> {
         let pins = self.known().map(|known| known.pins.clone()).unwrap_or_default();
+        let authority = self.known().and_then(|known| known.authority.clone());
         self.connection = match shown {
             Err(reason) => Connection::Failed(reason),
+            // Every connection is checked against it.
+            Ok(_) if authority.is_some() => {
+                authority.map_or(Connection::None, |path| Connection::Trusted(Trust::CaFile(path)))
+            }
             Ok(shown) if pins.contains(&shown.fingerprint) => {
                 Connection::Trusted(Trust::Fingerprints(pins))
             }

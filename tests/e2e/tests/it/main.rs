@@ -8,3 +8,4 @@ mod input;
 mod install;
 mod scenarios;
 mod specification;
+mod wizard;

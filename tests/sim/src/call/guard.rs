@@ -137,7 +137,7 @@ fn test(world: &World, caller: &Caller, rule: &Value, parameters: &Parameters) -
         ("userid-group", [privileges, ..]) => {
             let privileges = names(world.release, privileges);
             let privileges: Vec<&str> = privileges.iter().map(String::as_str).collect();
-            require_any(world, caller, "/access/groups", &privileges)
+            require_any(world, caller, "/access/groups", &privileges).map_err(|_| forbidden(""))
         }
         _ => Err(forbidden("")),
     }
