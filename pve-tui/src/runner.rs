@@ -257,7 +257,17 @@ async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
     };
     let client = server.token(&token);
     match client.version().await {
-        Ok(_) => Reply::In(client, keep),
+        Ok(_) => {
+            let keep = match client.user() {
+                Some(user) => Kept {
+                    user: user.user().to_owned(),
+                    realm: user.realm().to_string(),
+                    ..keep
+                },
+                None => keep,
+            };
+            Reply::In(client, keep)
+        }
         Err(error) => refused(&error, TOKEN),
     }
 }

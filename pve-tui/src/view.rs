@@ -114,7 +114,7 @@ fn footer(model: &Model, area: Rect) -> Line<'static> {
         Part::Login => &[
             (Action::Help, "help"),
             (Action::Down, "next field"),
-            (Action::Open, "change, press"),
+            (Action::Open, "change"),
             (Action::Reload, "connect again"),
             (Action::Quit, "leave"),
         ],
@@ -136,7 +136,7 @@ fn footer(model: &Model, area: Rect) -> Line<'static> {
     };
     let hints: Vec<String> =
         hints.iter().map(|(action, what)| format!("{} {what}", first(*action))).collect();
-    Line::styled(clipped(&hints.join("   "), usize::from(area.width)), model.theme.quiet())
+    Line::styled(clipped(&hints.join("  "), usize::from(area.width)), model.theme.quiet())
 }
 
 fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model) {

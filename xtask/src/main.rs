@@ -37,6 +37,9 @@ enum Command {
         /// The cluster's API alone, to play with by `curl` or the wizard.
         #[arg(long, conflicts_with = "once")]
         api_only: bool,
+        /// `tui`: the wizard on a cluster that has what its defaults ask for.
+        #[arg(value_parser = ["tui"], conflicts_with_all = ["once", "api_only"])]
+        what: Option<String>,
     },
     /// A real virtual machine from a real cloud image, provisioned and logged into.
     E2e,
@@ -64,7 +67,15 @@ fn run(command: &Command) -> anyhow::Result<()> {
     shell.change_dir(root);
     match command {
         Command::Test => test::test(&shell),
-        Command::Demo { once, api_only } => programs::demo(&shell, *once, *api_only),
+        Command::Demo { once, api_only, what } => {
+            let argument = match (api_only, once, what) {
+                (true, ..) => Some("--api-only"),
+                (_, true, _) => Some("--once"),
+                (.., Some(_)) => Some("--tui"),
+                _ => None,
+            };
+            programs::demo(&shell, argument)
+        }
         Command::E2e => programs::e2e(&shell),
         Command::Bench => programs::bench(&shell),
         Command::Dist => dist::dist(&shell),

@@ -8,10 +8,9 @@ use xshell::cmd;
 
 use crate::packages;
 
-pub(crate) fn demo(shell: &Shell, once: bool, api_only: bool) -> anyhow::Result<()> {
+pub(crate) fn demo(shell: &Shell, argument: Option<&str>) -> anyhow::Result<()> {
     packages::need(shell, &[packages::SSH])?;
     build(shell)?;
-    let argument = if api_only { Some("--api-only") } else { once.then_some("--once") };
     become_program(shell, "debug/demo", argument.as_slice())
 }
 

@@ -7,12 +7,16 @@ use rustix::process::Signal;
 use crate::pty::Pty;
 use crate::pty::is_given_back;
 
+fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Pty {
+    Pty::start(env!("CARGO_BIN_EXE_pve-tui"), arguments, environment)
+}
+
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
 #[test]
 fn it_starts_leaves_and_gives_the_terminal_back() {
-    let mut pty = Pty::start(&[], &[]);
+    let mut pty = start(&[], &[]);
     pty.until_text("[ Log in ]");
     assert!(pty.screen().alternate_screen() && pty.screen().bracketed_paste());
     pty.press("?");
@@ -27,7 +31,7 @@ fn it_starts_leaves_and_gives_the_terminal_back() {
 #[test]
 fn a_signal_or_a_hang_up_gives_the_terminal_back() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let mut pty = Pty::start(&[], &[]);
+        let mut pty = start(&[], &[]);
         pty.until_text("[ Log in ]");
         pty.signal(signal);
         assert_eq!(pty.end(), 0, "{signal:?}");
@@ -37,7 +41,7 @@ fn a_signal_or_a_hang_up_gives_the_terminal_back() {
 
 #[test]
 fn suspended_it_leaves_the_terminal_to_the_shell_and_comes_back() {
-    let mut pty = Pty::start(&[], &[]);
+    let mut pty = start(&[], &[]);
     pty.until_text("[ Log in ]");
     pty.press(CTRL_Z);
     pty.until("terminal of the shell", is_given_back);
@@ -50,7 +54,7 @@ fn suspended_it_leaves_the_terminal_to_the_shell_and_comes_back() {
 
 #[test]
 fn another_size_is_drawn_anew() {
-    let mut pty = Pty::start(&[], &[]);
+    let mut pty = start(&[], &[]);
     pty.until_text("[ Log in ]");
     pty.resize(20, 60);
     pty.until_text("make it larger");
@@ -62,7 +66,7 @@ fn another_size_is_drawn_anew() {
 
 #[test]
 fn what_is_pasted_arrives_as_text() {
-    let mut pty = Pty::start(&[], &[]);
+    let mut pty = start(&[], &[]);
     pty.until_text("[ Log in ]");
     pty.press("\x1b[200~pve1.example.org\x1b[201~");
     pty.until_text("pve1.example.org");
@@ -75,7 +79,7 @@ fn without_colours_none_is_written() {
     // Something that is coloured otherwise: a server that cannot be reached.
     let arguments = ["--server", "127.0.0.1:1"];
     for (environment, coloured) in [(&[][..], true), (&[("NO_COLOR", "1")][..], false)] {
-        let mut pty = Pty::start(&arguments, environment);
+        let mut pty = start(&arguments, environment);
         pty.until_text("cannot connect");
         pty.press(CTRL_C);
         pty.end();
@@ -92,7 +96,7 @@ fn without_colours_none_is_written() {
 
 #[test]
 fn the_log_is_a_file_that_only_its_owner_can_read() {
-    let mut pty = Pty::start(&[], &[]);
+    let mut pty = start(&[], &[]);
     pty.until_text("[ Log in ]");
     pty.press(CTRL_C);
     pty.end();

@@ -1,5 +1,6 @@
 //! A program in a terminal of its own, whose screen can be read.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::io::Write;
 use std::sync::mpsc;
@@ -31,11 +32,15 @@ pub(crate) struct Pty {
 
 impl Pty {
     /// Starts `pve-tui` in a home of its own.
-    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(
+        program: impl AsRef<OsStr>,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let home = tempfile::tempdir().unwrap();
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_pve-tui"));
+        let mut command = CommandBuilder::new(program);
         command.args(arguments);
         command.env_clear();
         command.env("TERM", "xterm-256color");

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
+use pve_e2e::programs::program;
 use pve_e2e::server::Place;
 use pve_e2e::server::Server;
+use pve_e2e::wizard;
 use pve_sim::Config;
 use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
@@ -30,6 +32,9 @@ struct Arguments {
     /// The cluster's API alone.
     #[arg(long, conflicts_with = "once")]
     api_only: bool,
+    /// The wizard on a cluster that has what its defaults ask for.
+    #[arg(long, conflicts_with_all = ["once", "api_only"])]
+    tui: bool,
 }
 
 #[tokio::main]
@@ -37,6 +42,9 @@ async fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     if arguments.api_only {
         return api_only().await;
+    }
+    if arguments.tui {
+        return tui().await;
     }
     let behaviour = Behaviour::unhurried();
     let sim = Sim::start(Config { latency: COMMAND, behaviour, ..Config::default() }).await?;
@@ -97,6 +105,33 @@ async fn api_only() -> anyhow::Result<ExitCode> {
     tokio::signal::ctrl_c().await?;
     sim.stop().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The wizard, in a home of its own; ends with it.
+async fn tui() -> anyhow::Result<ExitCode> {
+    let config = Config { latency: COMMAND, ..Config::default() };
+    let accounts = config.accounts.clone();
+    let sim = wizard::cluster(config).await?;
+    let url = sim.https_url().context("the simulated cluster does not serve its API")?;
+    println!("A simulated Proxmox VE cluster is running at {url}.\n");
+    println!("Its certificate's fingerprint is\n  {}\n", sim.fingerprint());
+    for account in accounts.iter().filter(|account| account.totp.is_none()) {
+        println!("  {}, password `{}`", account.user, account.password);
+    }
+    println!("\nEnter opens the wizard; F1 is its help.");
+    std::io::stdin().read_line(&mut String::new())?;
+    let home = tempfile::tempdir()?;
+    let status = tokio::process::Command::new(program("pve-tui")?)
+        .args(["--server", &url])
+        .env("HOME", home.path())
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_STATE_HOME")
+        .status()
+        .await?;
+    let made = sim.world(|world| world.guests.keys().map(u32::to_string).collect::<Vec<_>>());
+    println!("VMs that the cluster has now: {}", made.join(", "));
+    sim.stop().await;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Makes one VM with the raw stream on standard output; says whether it went well.

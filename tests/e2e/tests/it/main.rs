@@ -8,4 +8,5 @@ mod input;
 mod install;
 mod scenarios;
 mod specification;
+mod tui;
 mod wizard;
