@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::effect::Effect;
 use crate::schema;
 use crate::schema::Parameters;
+use crate::world::Link;
 use crate::world::World;
 
 pub mod access;
@@ -278,11 +279,12 @@ fn answer(
     };
     all.extend(parameters.clone());
     guard::check(world, caller, endpoint, path, &all)?;
-    let node = match all.get("node").map(String::as_str) {
+    let named = endpoint.contains("{node}").then(|| all.get("node")).flatten();
+    let node = match named.map(String::as_str) {
         None | Some("localhost") => caller.node.clone(),
         Some(node) => node.to_owned(),
     };
-    reach(world, &node)?;
+    reach(world, caller, &node)?;
     let errors = schema::check(world.release, endpoint, &all);
     if !errors.is_empty() {
         return Err(Died::parameters(errors));
@@ -293,15 +295,25 @@ fn answer(
 }
 
 /// A node must exist and answer.
-fn reach(world: &World, node: &str) -> Result<(), Died> {
+fn reach(world: &World, caller: &Caller, node: &str) -> Result<(), Died> {
     match world.nodes.get(node) {
         None => {
+            let plain = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+            let why = if node.chars().all(plain) {
+                "Temporary failure in name resolution"
+            } else {
+                "Name or service not known"
+            };
             let reason = "failed to get address info for";
-            Err(Died::new(format!(
-                "hostname lookup '{node}' failed - {reason}: {node}: Temporary failure in name resolution"
-            )))
+            Err(Died::new(format!("hostname lookup '{node}' failed - {reason}: {node}: {why}")))
         }
-        Some(found) if !found.online => Err(Died { status: 595, ..Died::new("No route to host") }),
+        Some(_) if node == caller.node => Ok(()),
+        Some(found) if !found.online || found.link == Link::Gone => {
+            Err(Died { status: 595, ..Died::new("No route to host") })
+        }
+        Some(found) if found.link == Link::Refused => {
+            Err(Died { status: 595, ..Died::new("Connection refused") })
+        }
         Some(_) => Ok(()),
     }
 }

@@ -48,11 +48,12 @@ pub(super) fn dispatch(
     })
 }
 
-fn locked(world: &World, file: &str) -> Result<(), Died> {
+/// A file of the cluster is changed only with quorum.
+fn locked(world: &World, doing: &str, file: &str) -> Result<(), Died> {
     if world.quorate() {
         return Ok(());
     }
-    Err(Died::new(format!("cfs-lock 'file-{file}' error: no quorum!")))
+    Err(Died::new(format!("{doing}cfs-lock 'file-{file}' error: no quorum!")))
 }
 
 fn list(text: &str) -> Vec<&str> {
@@ -137,7 +138,7 @@ fn option(key: &str, text: &str) -> Value {
 }
 
 fn set_options(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    locked(world, "datacenter_cfg")?;
+    locked(world, "", "datacenter_cfg")?;
     for (key, value) in request.parameters.iter().filter(|(key, _)| *key != "delete") {
         world.options.insert(key.clone(), value.clone());
     }
@@ -197,9 +198,10 @@ fn pools(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         guard::require(world, request.caller, &format!("/pool/{id}"), "Pool.Audit")?;
         return Ok(Answer::data(json!([described(world, id, true)?])));
     }
-    let seen = world.pools.keys().filter(|id| {
-        guard::has(world, request.caller, &format!("/pool/{id}"), "Pool.Audit")
-    });
+    let seen = world
+        .pools
+        .keys()
+        .filter(|id| guard::has(world, request.caller, &format!("/pool/{id}"), "Pool.Audit"));
     let entries: Result<Vec<Value>, Died> = seen.map(|id| described(world, id, false)).collect();
     Ok(Answer::data(Value::Array(entries?)))
 }
@@ -209,7 +211,7 @@ fn pool(world: &World, request: Request<'_>) -> Result<Answer, Died> {
 }
 
 fn add_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    locked(world, "user_cfg")?;
+    locked(world, "create pool failed: ", "user_cfg")?;
     let id = pool_id(request);
     if world.pools.contains_key(id) {
         return Err(Died::new(format!("create pool failed: pool '{id}' already exists")));
@@ -220,7 +222,7 @@ fn add_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
 }
 
 fn change_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    locked(world, "user_cfg")?;
+    locked(world, "update pools failed: ", "user_cfg")?;
     let id = pool_id(request);
     find(world, id)?;
     let gone = request.flag("delete");
@@ -239,17 +241,25 @@ fn change_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
             pool.comment = Some(comment.to_owned());
         }
         for vmid in guests {
-            if gone { pool.guests.remove(&vmid) } else { pool.guests.insert(vmid) };
+            if gone {
+                pool.guests.remove(&vmid)
+            } else {
+                pool.guests.insert(vmid)
+            };
         }
         for name in storages {
-            if gone { pool.storages.remove(name) } else { pool.storages.insert(name.to_owned()) };
+            if gone {
+                pool.storages.remove(name)
+            } else {
+                pool.storages.insert(name.to_owned())
+            };
         }
     }
     Ok(Answer::data(Value::Null))
 }
 
 fn remove_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    locked(world, "user_cfg")?;
+    locked(world, "delete pool failed: ", "user_cfg")?;
     let id = pool_id(request);
     let pool = find(world, id)?;
     if !pool.guests.is_empty() || !pool.storages.is_empty() {

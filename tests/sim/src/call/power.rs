@@ -89,7 +89,8 @@ pub(super) fn start_worker(
 }
 
 fn set_running(world: &mut World, node: &str, vmid: u32) {
-    let running = Running { pid: 2000 + world.entropy.below(30_000), since: world.now, paused: false };
+    let running =
+        Running { pid: 2000 + world.entropy.below(30_000), since: world.now, paused: false };
     if let Some(guest) = world.vm_mut(node, vmid) {
         guest.configuration.apply_pending();
         guest.running = Some(running);

@@ -35,17 +35,13 @@ pub fn list(world: &World, request: Request<'_>) -> Result<Answer, Died> {
             && (!request.flag("enabled") || !storage.disabled)
             && resources::may_see(world, request.caller, storage)
     };
-    let entries = world
-        .storages
-        .values()
-        .filter(wanted)
-        .map(|storage| {
-            let mut entry = entry(storage, request.node);
-            if request.flag("format") {
-                formats(world.release, storage, &mut entry);
-            }
-            Value::Object(entry)
-        });
+    let entries = world.storages.values().filter(wanted).map(|storage| {
+        let mut entry = entry(storage, request.node);
+        if request.flag("format") {
+            formats(world.release, storage, &mut entry);
+        }
+        Value::Object(entry)
+    });
     Ok(Answer::data(entries.collect()))
 }
 

@@ -167,17 +167,15 @@ async fn connection(
     let mut stream = acceptor.accept(stream).await?;
     let mut rest = Vec::new();
     loop {
-        let (response, last) = match https::read(&mut stream, &mut rest).await {
+        let response = match https::read(&mut stream, &mut rest).await {
             Err(Unread::Closed) => return Ok(()),
-            Err(Unread::Refused(response)) => (response, true),
+            Err(Unread::Refused(response)) => response,
             Ok(request) => match commands.respond(node, &request).await {
-                Outcome::Answered(response) => (response, request.closes()),
+                Outcome::Answered(response) => response,
                 Outcome::Dropped { polite: false } => return Ok(()),
                 Outcome::Dropped { polite: true } => return stream.shutdown().await,
             },
         };
-        let response =
-            if last { Response { connection: vec!["close"], ..response } } else { response };
         https::write(&mut stream, &response, &http_date(SystemTime::now())).await?;
         if response.closes() {
             return stream.shutdown().await;
