@@ -91,6 +91,7 @@ impl Exec {
         .await
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the one place where commands are begun")]
     async fn run_here(&self, line: &CommandLine, lines: &Lines) -> Result<i32, CommandError> {
         let not_run = |source| CommandError::NotRun { title: line.title(), source };
         let mut command = Command::new(line.program);

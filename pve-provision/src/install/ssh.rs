@@ -140,6 +140,7 @@ impl Ssh {
     }
 
     /// `ssh` with a clean environment, and without any configuration of the operator's.
+    #[expect(clippy::disallowed_methods, reason = "the one place where ssh is begun")]
     fn command(&self) -> Command {
         let mut command = Command::new("ssh");
         command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("LC_ALL", "C");

@@ -24,6 +24,7 @@ pub use configuration::is_disk_slot;
 pub use entropy::Entropy;
 pub use host::FileFacts;
 pub use host::Host;
+pub use host::Web;
 pub use storage::Storage;
 pub use storage::Volume;
 pub use storage::format_size;
@@ -51,8 +52,8 @@ pub struct World {
     pub guests: BTreeMap<u32, Guest>,
     /// Newest last.
     pub tasks: Vec<Task>,
-    /// The HA manager's resources: `vm:100` and its requested state.
-    pub ha: BTreeMap<String, String>,
+    /// The HA manager's resources: `vm:100` and its options as they were given.
+    pub ha: BTreeMap<String, BTreeMap<String, String>>,
     /// Who may do what.
     pub access: Access,
     /// By id.
@@ -139,6 +140,8 @@ pub struct Running {
     pub pid: u32,
     /// When it was started.
     pub since: u64,
+    /// Whether its processors stand still.
+    pub paused: bool,
 }
 
 /// Whether volumes are files.

@@ -47,6 +47,11 @@ pub fn destroy(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
                 output.say(format!("NOTE: removed VM {vmid} from HA resource configuration."));
             }
         }
+        for pool in world.pools.values_mut() {
+            pool.guests.remove(&vmid);
+        }
+        let path = format!("/vms/{vmid}");
+        world.access.grants.retain(|grant| grant.path != path);
         output.effect(Effect::Destroyed { vmid });
         Ok(())
     })))

@@ -16,6 +16,8 @@ pub struct Output {
     pub lines: Vec<Line>,
     /// What is to be done outside the world.
     pub effects: Vec<Effect>,
+    /// Tasks that begin now and go on by themselves.
+    pub follow: Vec<Worker>,
 }
 
 impl Output {
@@ -84,6 +86,11 @@ impl Worker {
             Ok(())
         }));
         self
+    }
+
+    /// The guest that the task is about.
+    pub fn vmid(&self, world: &World) -> Option<u32> {
+        world.task(&self.upid)?.id.parse().ok()
     }
 
     /// How many stages are left.

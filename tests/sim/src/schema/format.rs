@@ -189,6 +189,11 @@ fn is_boot_device(text: &str) -> bool {
 const CONTENTS: [&str; 8] =
     ["images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import", "none"];
 
+/// The processor models that are built in.
+pub fn cpu_models() -> impl Iterator<Item = &'static str> {
+    CPU_MODELS.into_iter()
+}
+
 const CPU_MODELS: [&str; 67] = [
     "486",
     "Broadwell",

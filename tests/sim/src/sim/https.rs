@@ -359,6 +359,7 @@ impl Commands {
             tokio::time::sleep(pause).await;
             let mut step = self.step(|world| worker.run(world));
             if let Step::Ran(output) = &mut step {
+                self.follow(std::mem::take(&mut output.follow));
                 let effects: Vec<Effect> = std::mem::take(&mut output.effects);
                 match self.apply(effects, broken.as_deref()).await {
                     Ok(()) => continue,
@@ -368,6 +369,17 @@ impl Commands {
             self.finish(step).await;
             drop(guard);
             return;
+        }
+    }
+
+    /// Lets tasks go on by themselves.
+    pub(super) fn follow(&self, workers: Vec<Worker>) {
+        for worker in workers {
+            let vmid = worker.vmid(&self.state().world());
+            let commands = self.clone();
+            let ended = self.state().ended.clone();
+            let task = async move { commands.task(worker, vmid, None).await };
+            tokio::spawn(ended.run_until_cancelled_owned(task));
         }
     }
 

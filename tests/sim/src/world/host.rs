@@ -18,6 +18,21 @@ pub struct FileFacts {
     pub virtual_size: u64,
 }
 
+/// What an address of the web answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Web {
+    /// Bytes.
+    pub size: u64,
+    /// The type that the server names.
+    pub mime: String,
+    /// The status line of a failure, when there is nothing.
+    pub missing: Option<String>,
+    /// The SHA-256 of the content.
+    pub sum: String,
+    /// `qcow2` or `raw`, by the content.
+    pub format: String,
+}
+
 /// Files by path; those that are not given here are looked up on this machine, if that is allowed.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
@@ -25,6 +40,10 @@ pub struct Host {
     pub files: BTreeMap<String, (Vec<u8>, u64)>,
     /// Whether this machine's files count too.
     pub machine: bool,
+    /// Addresses that can be downloaded from.
+    pub web: BTreeMap<String, Web>,
+    /// The SHA-256 of downloaded files, by path.
+    pub sums: BTreeMap<String, String>,
 }
 
 impl Host {
@@ -45,6 +64,16 @@ impl Host {
         let mut head = Vec::new();
         fs::File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
         Some(facts(&head, length))
+    }
+
+    /// What an address answers; nothing when nobody answers there.
+    pub fn web(&self, url: &str) -> Option<Web> {
+        let origin = |url: &str| url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        self.web.get(url).cloned().or_else(|| {
+            let served = self.web.keys().any(|known| origin(known) == origin(url));
+            let missing = Some("404 File not found".to_owned());
+            served.then(|| Web { missing, ..Web::default() })
+        })
     }
 
     /// A file's text.

@@ -48,6 +48,7 @@ pub(crate) struct Day {
     pub(crate) deed: Deed,
     again: bool,
     shows_create: bool,
+    two_streams: bool,
 }
 
 impl Day {
@@ -64,6 +65,7 @@ impl Day {
             deed: Deed::Read,
             again: false,
             shows_create: false,
+            two_streams: false,
         }
     }
 
@@ -160,6 +162,12 @@ impl Day {
         self
     }
 
+    /// A command prints on both its streams: which line comes first is chance.
+    pub(crate) fn on_two_streams(mut self) -> Self {
+        self.two_streams = true;
+        self
+    }
+
     /// The whole `qm create` is told.
     pub(crate) fn showing_create(mut self) -> Self {
         self.shows_create = true;
@@ -209,6 +217,9 @@ impl Day {
         let (mut rig, install) = self.deed.done(rig, &self.request).await;
         check(&rig, &install).await;
         let mut text = text(&rig, &install).await;
+        if self.two_streams {
+            text = with_relayed_lines_sorted(&text);
+        }
         if self.shows_create {
             text = format!("{text}\n  {}", create(&rig));
         }
@@ -221,9 +232,23 @@ pub(crate) async fn text(rig: &Rig, install: &Install) -> String {
     let alike = Alike::new(rig);
     let mut parts = vec![beyond_plain(&install.messages, &alike).await];
     parts.push(block("left", &left(rig).await));
-    parts.push(block("commands", &commands(rig, &alike)));
+    let mut commands = commands(rig, &alike);
+    if install.errors().iter().any(|error| error.starts_with("preparation > checking VMID")) {
+        // It is begun ahead and not waited for.
+        commands.retain(|line| line != "pvesm status");
+    }
+    parts.push(block("commands", &commands));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+fn with_relayed_lines_sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let is_relayed = |line: &&str| line.starts_with("    processing   ");
+    for run in lines.chunk_by_mut(|one, other| is_relayed(one) && is_relayed(other)) {
+        run.sort_unstable();
+    }
+    lines.join("\n")
 }
 
 pub(crate) fn block(title: &str, lines: &[String]) -> String {

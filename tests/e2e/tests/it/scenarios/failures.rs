@@ -26,6 +26,8 @@ use serde_json::json;
 
 use super::day::Day;
 use super::day::IMAGE;
+use super::deed::Deed;
+use super::deed::Moment;
 use super::table;
 use super::table::Row;
 use super::table::row;
@@ -133,24 +135,15 @@ fn commands() -> Vec<Row> {
         row(
             "qm create finds its VMID taken by somebody who was faster",
             Day::new()
-                .with(|rig| rig.sim.set_latency(Duration::from_millis(300)))
-                .with(move |rig| {
-                    // The listing of guests is read before; the VM appears while pvesm answers.
-                    let runner = rig.sim.runner().clone();
-                    tokio::spawn(async move {
-                        let call = pve_sim::cli::Invocation {
-                            node: "pve1".to_owned(),
-                            program: "qm".to_owned(),
-                            arguments: ["create", "100", "--name", "theirs"]
-                                .map(str::to_owned)
-                                .into(),
-                            directory: "/root".to_owned(),
-                        };
-                        let (sink, _frames) = tokio::sync::mpsc::unbounded_channel();
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        runner.run(call, Vec::new(), sink).await
-                    });
-                })
+                .slow("^pvesm status", 500)
+                .deed(Deed::Change(
+                    Moment {
+                        step: "preparation > checking storage pool",
+                        says: "",
+                        command: "pvesm status",
+                    },
+                    |rig| rig.sim.change(|world| put_guest(world, 100)),
+                ))
                 .run(),
         ),
         row(

@@ -198,12 +198,15 @@ fn migrations() -> Vec<Row> {
             "another node is offline",
             Day::new()
                 .on_two_nodes()
-                .world(|world| world.nodes.get_mut("pve2").unwrap().online = false)
+                .prepared(|sim| {
+                    sim.change(|world| world.nodes.get_mut("pve2").unwrap().online = false);
+                })
                 .run(),
         ),
         row(
             "the target goes offline before the migration",
             migrating(Day::new())
+                .on_two_streams()
                 .slow("^qm create", 500)
                 .deed(Deed::Change(
                     Moment { step: "VM creation > creating VM", says: "", command: "qm create" },

@@ -180,7 +180,13 @@ impl Session {
 }
 
 fn finish(world: &mut World, mut worker: Worker) {
-    while let Step::Ran(_) = worker.run(world) {}
+    let mut follow = Vec::new();
+    while let Step::Ran(output) = worker.run(world) {
+        follow.extend(output.follow);
+    }
+    for worker in follow {
+        finish(world, worker);
+    }
 }
 
 /// Everything that is compared, by name.

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 
 use pve_sim::world::Storage;
+use pve_sim::world::Volume;
+use pve_sim::world::Web;
 use pve_sim::world::World;
 use pve_sim::world::access::Entry;
 use pve_sim::world::access::Recovery;
@@ -39,6 +41,94 @@ pub(super) fn accounts(world: &mut World) {
     access.grant("/", "admin@pve", "Administrator");
     access.grant("/", "viewer@pve", "PVEAuditor");
     access.grant("/pool/testpool", "op@pve", "PVEVMAdmin");
+}
+
+/// Something on `local`.
+fn volume(name: &str, content: &str, format: &str, size: u64, vmid: Option<u32>) -> Volume {
+    Volume {
+        storage: "local".to_owned(),
+        node: None,
+        name: name.to_owned(),
+        content: content.to_owned(),
+        format: format.to_owned(),
+        size,
+        vmid,
+        imported_from: None,
+    }
+}
+
+/// The world of the session on a single node.
+pub(super) fn single() -> World {
+    let mut world = World::new(&[("pve1", Ipv4Addr::new(10, 99, 0, 1))], 1_796_045_139);
+    accounts(&mut world);
+    let content = "images,rootdir,snippets,vztmpl,backup,iso,import";
+    let mut scratch = Storage::directory("scratch", "/srv/scratch", "images,import");
+    scratch.options.push(("prune-backups".to_owned(), "keep-all=1".to_owned()));
+    let mut off = Storage::directory("off", "/srv/off", "images");
+    off.disabled = true;
+    let mut elsewhere = Storage::directory("elsewhere", "/srv/elsewhere", "images");
+    elsewhere.nodes = Some(vec!["pve2".to_owned()]);
+    let isoonly = Storage::directory("isoonly", "/srv/isoonly", "vztmpl,iso");
+    let local = Storage::directory("local", "/var/lib/vz", content);
+    for storage in [local, scratch, isoonly, off, elsewhere] {
+        world.storages.insert(storage.name.clone(), storage);
+    }
+    for volume in [
+        volume("100/vm-100-disk-0.qcow2", "images", "qcow2", 1 << 30, Some(100)),
+        volume("import/tiny-cloud.qcow2", "import", "qcow2", 196_616, None),
+        volume("import/tiny-guest.qcow2", "import", "qcow2", 16_849_408, None),
+        volume("iso/small.iso", "iso", "iso", 1_048_576, None),
+        volume("iso/tiny-cloud.img", "iso", "iso", 196_616, None),
+        volume("snippets/user.yaml", "snippets", "snippet", 26, None),
+    ] {
+        world.put_volume("pve1", volume);
+    }
+    let options = [
+        ("boot", "order=scsi0"),
+        ("kvm", "0"),
+        ("memory", "256"),
+        ("name", "first"),
+        ("scsi0", "local:100/vm-100-disk-0.qcow2,size=1G"),
+    ];
+    crate::start::vm(&mut world, "pve1", 100, &options);
+    world.pools.entry("testpool".to_owned()).or_default();
+    for (key, value) in [
+        ("registered-tags", "prod;dev"),
+        ("tag-style", "shape=full,color-map=prod:ff0000:ffffff;dev:00ff00,ordering=config"),
+        ("user-tag-access", "user-allow=list,user-allow-list=dev;prod;test"),
+    ] {
+        world.options.insert(key.to_owned(), value.to_owned());
+    }
+    files(&mut world);
+    world
+}
+
+/// Images on the node, and a server of images beside it.
+fn files(world: &mut World) {
+    for (name, size) in [("tiny-guest", 50_u64 << 20), ("tiny-cloud", 64 << 20)] {
+        let mut head = b"QFI\xfb\0\0\0\x03".to_vec();
+        head.resize(24, 0);
+        head.extend(size.to_be_bytes());
+        world.host.put(&format!("/var/lib/vz/import/{name}.qcow2"), &head);
+    }
+    let sum = "4a41445f03eeaa5cc8ebf8d645a17da75667fd12f5b6ea4e54b3c6f45157a81a";
+    for (name, size, format) in [
+        ("cloud.qcow2", 16_849_408, "qcow2"),
+        ("with%20space.qcow2", 16_849_408, "qcow2"),
+        ("cloud.img", 2_097_152, "raw"),
+        ("disk.raw", 2_097_152, "raw"),
+        ("", 545, "html"),
+    ] {
+        let html = format == "html";
+        let web = Web {
+            size,
+            mime: if html { "text/html" } else { "application/octet-stream" }.to_owned(),
+            missing: None,
+            sum: sum.to_owned(),
+            format: format.to_owned(),
+        };
+        world.host.web.insert(format!("http://127.0.0.1:8099/{name}"), web);
+    }
 }
 
 /// A user of the session with second factors; those that have some before it begins.
