@@ -119,16 +119,18 @@ impl Client {
         let call = &request.call;
         let limit = self.transport.timeouts.answer;
         let session = match &self.auth {
-            Auth::Nobody => return self.transport.send(request, None, limit).await?.success(call),
+            Auth::Nobody => {
+                return self.transport.send(request, None, limit).await?.success(request);
+            }
             Auth::Token(_, token) => {
-                return self.transport.send(request, Some(token), limit).await?.success(call);
+                return self.transport.send(request, Some(token), limit).await?.success(request);
             }
             Auth::Session(session) => session,
         };
         let (credential, number) = session.credential(&self.transport, call).await?;
         let answer = self.transport.send(request, Some(&credential), limit).await?;
         if answer.status != 401 {
-            return answer.success(call);
+            return answer.success(request);
         }
         tracing::debug!(%call, reason = answer.reason, "ticket refused");
         let (credential, _) = session.renewed(&self.transport, call, number).await?;
@@ -136,7 +138,7 @@ impl Client {
         if answer.status == 401 {
             return Err(Error::NeedsLogin { call: call.clone() });
         }
-        answer.success(call)
+        answer.success(request)
     }
 
     /// Sends a body that can be read only once; a refused ticket is therefore not followed by a
@@ -151,6 +153,6 @@ impl Client {
                 self.transport.upload(request, Some(&credential), upload).await?
             }
         };
-        answer.success(call)
+        answer.success(request)
     }
 }

@@ -324,7 +324,7 @@ pub(crate) async fn ask(
 ) -> Result<Outcome> {
     let request = request(user, password, challenge);
     let answer = transport.send(&request, None, transport.timeouts.login).await?;
-    let body = answer.success(&request.call)?;
+    let body = answer.success(&request)?;
     read(&request.call, &body)
 }
 

@@ -145,6 +145,14 @@ impl Parameters {
         })
     }
 
+    /// The values that nobody may see.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|(_, value)| match value {
+            Value::Plain(_) => None,
+            Value::Secret(text) => Some(text.expose_secret()),
+        })
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -105,11 +105,12 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The body of a success, or the error that the answer means.
-    pub(crate) fn success(self, call: &Call) -> Result<Bytes> {
+    pub(crate) fn success(self, request: &Request) -> Result<Bytes> {
         if (200..300).contains(&self.status) {
             Ok(self.body)
         } else {
-            Err(classify(call.clone(), self.status, &self.reason, &self.body))
+            let secrets: Vec<&str> = request.parameters.secrets().collect();
+            Err(classify(request.call.clone(), self.status, &self.reason, &self.body, &secrets))
         }
     }
 }

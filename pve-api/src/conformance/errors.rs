@@ -26,7 +26,7 @@ fn every_recorded_error_is_sorted_by_what_the_caller_can_do() {
     let mut sorted: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     let mut count = 0;
     for (_, row) in recorded().into_iter().filter(|(_, row)| row.status >= 300) {
-        let error = classify(row.call(), row.status, &row.reason, row.body.as_bytes());
+        let error = classify(row.call(), row.status, &row.reason, row.body.as_bytes(), &[]);
         let refusal = error.refusal().unwrap_or_else(|| panic!("{}: {error:?}", row.name));
         assert_eq!(refusal.status, row.status, "{}", row.name);
         assert!(!refusal.message.is_empty(), "{}", row.name);
@@ -48,7 +48,7 @@ fn every_recorded_error_is_sorted_by_what_the_caller_can_do() {
 
 fn classified(method: &str, path: &str, status: u16, reason: &str, body: &str) -> Error {
     let call = crate::Call { method: method.parse().unwrap(), path: path.to_owned() };
-    classify(call, status, reason, body.as_bytes())
+    classify(call, status, reason, body.as_bytes(), &[])
 }
 
 #[test]

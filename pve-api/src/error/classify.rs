@@ -13,8 +13,20 @@ use super::Error;
 use super::Refusal;
 
 /// The error that an answer with a status other than 2xx means.
-pub(crate) fn classify(call: Call, status: u16, reason: &str, body: &[u8]) -> Error {
-    let source = Box::new(refusal(status, reason, body));
+///
+/// Servers like to repeat what they refuse, so `secrets` are blotted out.
+pub(crate) fn classify(
+    call: Call,
+    status: u16,
+    reason: &str,
+    body: &[u8],
+    secrets: &[&str],
+) -> Error {
+    let mut source = Box::new(refusal(status, reason, body));
+    for secret in secrets.iter().filter(|secret| secret.len() >= SHORT) {
+        source.message = source.message.replace(secret, "…");
+        source.errors.values_mut().for_each(|text| *text = text.replace(secret, "…"));
+    }
     match status {
         401 => Error::Unauthorized { call, source },
         403 => forbidden(call, source),
@@ -29,6 +41,9 @@ pub(crate) fn classify(call: Call, status: u16, reason: &str, body: &[u8]) -> Er
         _ => failed(call, source),
     }
 }
+
+/// Anything shorter stands in any sentence by accident.
+const SHORT: usize = 3;
 
 /// The error that a lost answer means.
 pub(crate) fn lost(call: Call, source: Cause) -> Error {

@@ -184,7 +184,9 @@ fn everything(seen: &Seen) -> Reply {
         ("POST /api2/json/nodes/pve1/qemu", _) => Reply::status(
             400,
             "Parameter verification failed.",
-            r#"{"data":null,"errors":{"name":"no"},"message":"Parameter verification failed.\n"}"#,
+            &format!(
+                r#"{{"data":null,"errors":{{"cipassword":"got '{GUEST_PASSWORD}'"}},"message":"no {GUEST_PASSWORD}\n"}}"#
+            ),
         ),
         ("GET /api2/json/nodes", _) => {
             Reply::status(401, "permission denied - invalid PVE ticket", "")
@@ -215,7 +217,8 @@ async fn no_secret_is_logged_or_told_by_an_error() {
     for client in [session, server.client()] {
         assert_none(&format!("{client:?}"));
         told(&client.nodes().await.unwrap_err());
-        told(&client.node(&node).create(&machine).await.unwrap_err());
+        let error = client.node(&node).create(&machine).await.unwrap_err();
+        assert!(told(&error).ends_with("refused: no …: cipassword: got '…'"), "{}", told(&error));
         told(&client.version().await.unwrap_err());
         told(&client.cluster().ha().remove(machine.vmid).await.unwrap_err());
     }

@@ -1,7 +1,6 @@
 //! The faults of the flow, and the end to which each leads.
 
 use pve_provision::create::End;
-use pve_provision::create::Field;
 use pve_provision::create::Remedy;
 use pve_provision::create::Stage;
 
@@ -10,6 +9,7 @@ use crate::scene::Departures;
 use crate::scene::Ran;
 use crate::scene::Scene;
 use crate::scene::privileges;
+use crate::scene::ticket;
 use crate::server::Reply;
 
 const POST: &str = "POST /nodes/pve1/qemu";
@@ -118,12 +118,28 @@ async fn a_refused_parameter_is_shown_at_its_field() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_dies_loses_nothing() {
-    // A token has no session; what a session's end looks like is the client's own test. Here:
-    // nothing is written after a refusal of the permissions.
-    let ran = ran(vec![(POST, error(401, "No ticket"))]).await;
-    assert!(matches!(ran.end, End::NothingMade(_)));
-    assert_eq!(ran.writes, [POST]);
+async fn a_ticket_that_dies_on_the_last_screen_loses_nothing() {
+    let dead = || error(401, "permission denied - invalid PVE ticket");
+    let refused = ("POST /access/ticket", dead());
+    let first = ("POST /access/ticket", ticket());
+    let scene = Scene::start("9.1", vec![first, (POST, dead()), refused]).await;
+    let client = log_in(&scene).await;
+    let plan = scene.plan(&["general.name=web"]).await;
+    let ran = scene.run_as(&client, &plan, Stage::Create).await;
+    let End::NothingMade(failure) = &ran.end else { panic!("{:?}", ran.end) };
+    assert_eq!(failure.remedy, Remedy::LogIn);
+    let fresh = log_in(&scene).await;
+    assert!(client.adopt(&fresh));
+    let ran = scene.run_as(&client, &plan, Stage::Create).await;
+    assert_eq!(ran.end, End::Made { warnings: Vec::new() });
+}
+
+async fn log_in(scene: &Scene) -> pve_api::Client {
+    let user = "root@pam".parse().unwrap();
+    match scene.server.door().login(&user, &"secret".to_owned().into()).await.unwrap() {
+        pve_api::Login::Done(client) => client,
+        pve_api::Login::SecondFactor(challenge) => panic!("{challenge:?}"),
+    }
 }
 
 #[tokio::test]
@@ -227,7 +243,10 @@ async fn ha_without_privilege_or_a_failing_start_leave_the_vm() {
         .iter()
         .map(|failure| format!("{}: {}", failure.step.name(), failure.reason))
         .collect();
-    insta::assert_snapshot!(failures.join("\n"), @"VM creation > adding to HA: POST /cluster/ha/resources: not permitted: Permission check failed (/, Sys.Console)");
+    insta::assert_snapshot!(failures.join("\n"), @"
+    VM creation > starting VM: start failed: QEMU exited with code 1
+    VM creation > adding to HA: POST /cluster/ha/resources: not permitted: Permission check failed (/, Sys.Console)
+    ");
     insta::assert_snapshot!(ran.events, @r#"
     checking privileges processing [*] comparing privileges with what is needed
     checking privileges success [+] root@pam!ci may do all of it
@@ -238,9 +257,9 @@ async fn ha_without_privilege_or_a_failing_start_leave_the_vm() {
     setting up serial console success [+] the web UI's console is the serial terminal
     starting VM processing [*] starting the VM
     starting VM processing   TASK OK
-    starting VM success [+] the VM runs
-    adding to HA processing [*] putting the VM under HA as started
-    adding to HA error [-] POST /cluster/ha/resources: not permitted: Permission check failed (/, Sys.Console); on the node: ha-manager add vm:105 --state started Vm { vmid: Vmid(105), node: NodeName("pve1") }
+    starting VM error [-] start failed: QEMU exited with code 1; on the node: qm start 105 Vm { vmid: Vmid(105), node: NodeName("pve1") }
+    adding to HA processing [*] putting the VM under HA as stopped
+    adding to HA error [-] POST /cluster/ha/resources: not permitted: Permission check failed (/, Sys.Console); on the node: ha-manager add vm:105 --state stopped Vm { vmid: Vmid(105), node: NodeName("pve1") }
     "#);
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use pve_api::Client;
 use pve_provision::Event;
 use pve_provision::Kind;
 use pve_provision::create::Draft;
@@ -64,15 +65,18 @@ impl Scene {
     }
 
     pub(crate) async fn run(&self, plan: &Plan, stage: Stage) -> Ran {
+        self.run_as(&self.server.client(), plan, stage).await
+    }
+
+    pub(crate) async fn run_as(&self, client: &Client, plan: &Plan, stage: Stage) -> Ran {
         let before = self.server.seen().len();
-        let client = self.server.client();
         let patience = Patience {
             lock: Duration::from_millis(200),
             look: Duration::from_millis(200),
             pause: Duration::from_millis(5),
         };
         let mut events = Vec::new();
-        let end = run(&client, plan, stage, &patience, |event| events.push(shown(&event))).await;
+        let end = run(client, plan, stage, &patience, |event| events.push(shown(&event))).await;
         let seen = self.server.seen();
         let writes = seen[before..].iter().filter(|seen| seen.method != "GET");
         let writes = writes.map(|seen| seen.line().replacen("/api2/json", "", 1)).collect();
@@ -111,6 +115,8 @@ fn usual(line: &str, release: &str) -> Reply {
         }
         "GET /nodes/pve1/network" => r#"[{"iface":"vmbr9","type":"bridge"}]"#.to_owned(),
         "GET /nodes/pve1/capabilities/qemu/cpu" => r#"[{"name":"host"}]"#.to_owned(),
+        "GET /access/domains" => r#"[{"realm":"pam","type":"pam"}]"#.to_owned(),
+        "POST /access/ticket" => return ticket(),
         "POST /nodes/pve1/qemu" => format!(r#""{CREATE}""#),
         "POST /nodes/pve1/qemu/105/status/start" => format!(r#""{START}""#),
         "GET /nodes/pve1/qemu/105/config" => r#"{"serial0":"socket","vga":"serial0"}"#.to_owned(),
@@ -125,6 +131,12 @@ fn usual(line: &str, release: &str) -> Reply {
         other => return Reply::status(501, &format!("Method '{other}' not implemented"), ""),
     };
     Reply::data(&text)
+}
+
+pub(crate) fn ticket() -> Reply {
+    Reply::data(
+        r#"{"username":"root@pam","ticket":"PVE:root@pam:65A1B2C3::c2ln","CSRFPreventionToken":"65A1B2C3:eA"}"#,
+    )
 }
 
 pub(crate) fn privileges() -> String {

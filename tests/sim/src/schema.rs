@@ -14,6 +14,7 @@ use serde::Deserialize;
 mod format;
 mod property;
 
+pub use format::cpu_models;
 pub use format::parse_volume_id;
 pub use property::Properties;
 
@@ -227,6 +228,10 @@ fn value_error(
     value: &str,
 ) -> Option<String> {
     let kind = definition.kind.as_deref().unwrap_or("string");
+    let list = matches!(&definition.format, Some(Format::Named(name)) if name.ends_with("-list"));
+    if value.contains('\0') && !list && kind != "array" {
+        return Some(format!("type check ('{kind}') failed - got ARRAY"));
+    }
     let fits = match kind {
         "integer" => is_integer(value),
         "number" => value.parse::<f64>().is_ok(),

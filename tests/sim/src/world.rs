@@ -24,6 +24,7 @@ pub use configuration::is_disk_slot;
 pub use entropy::Entropy;
 pub use host::FileFacts;
 pub use host::Host;
+pub use host::Web;
 pub use storage::Storage;
 pub use storage::Volume;
 pub use storage::format_size;
@@ -51,8 +52,8 @@ pub struct World {
     pub guests: BTreeMap<u32, Guest>,
     /// Newest last.
     pub tasks: Vec<Task>,
-    /// The HA manager's resources: `vm:100` and its requested state.
-    pub ha: BTreeMap<String, String>,
+    /// The HA manager's resources: `vm:100` and its options as they were given.
+    pub ha: BTreeMap<String, BTreeMap<String, String>>,
     /// Who may do what.
     pub access: Access,
     /// By id.
@@ -94,8 +95,10 @@ pub struct Node {
     pub id: u32,
     /// Its address, as `.members` names it.
     pub address: Ipv4Addr,
-    /// Whether it is up.
+    /// Whether it is up, as the cluster sees it.
     pub online: bool,
+    /// How others reach its API; a node that is not online is not reached at all.
+    pub link: Link,
     /// Flags as `/proc/cpuinfo` spells them, separated by blanks.
     pub flags: String,
     /// The processor's model name.
@@ -108,6 +111,18 @@ pub struct Node {
     pub since: u64,
     /// The SHA-256 of its certificate, in pairs of digits with colons.
     pub fingerprint: String,
+}
+
+/// What a call that is handed on to a node meets there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Link {
+    /// It is answered.
+    #[default]
+    Up,
+    /// The node is there, its API is not.
+    Refused,
+    /// Nobody is there, which the cluster may not know yet.
+    Gone,
 }
 
 /// VM or container.
@@ -139,6 +154,8 @@ pub struct Running {
     pub pid: u32,
     /// When it was started.
     pub since: u64,
+    /// Whether its processors stand still.
+    pub paused: bool,
 }
 
 /// Whether volumes are files.
@@ -169,6 +186,7 @@ impl Node {
             id,
             address,
             online: true,
+            link: Link::Up,
             flags: FLAGS.to_owned(),
             model: "AMD EPYC".to_owned(),
             cpus: 2,

@@ -371,3 +371,101 @@ fn only_tags_that_the_account_may_set_are_taken() {
     ");
     assert_eq!(problems(&answers(&["general.tags=test"], &facts)), [""; 0]);
 }
+
+#[test]
+fn every_option_of_a_draft_reaches_the_request() {
+    let said = [
+        "general.name=web",
+        "general.start_at_boot=yes",
+        "general.start_order=1",
+        "general.startup_delay=2",
+        "general.shutdown_timeout=3",
+        "system.display=std",
+        "system.efi_keys=yes",
+        "system.controller=megasas",
+        "system.tpm=yes",
+        "system.tpm_version=v1.2",
+        "disk.cache=writeback",
+        "disk.discard=yes",
+        "disk.backup=no",
+        "disk.skip_replication=yes",
+        "disk.io_thread=no",
+        "disk.aio=threads",
+        "disk.size=0.5",
+        "cpu.sockets=2",
+        "cpu.type=kvm64",
+        "memory.minimum=512",
+        "memory.ksm=no",
+        "network.vlan=7",
+        "network.model=virtio",
+        "network.mac=BC:24:11:00:00:01",
+        "network.firewall=no",
+        "network.mtu=1400",
+        "network.rate=12.5",
+        "network.multiqueue=4",
+        "confirm.start=yes",
+    ];
+    let facts = World::default().facts();
+    let plan = Plan::new(&answers(&said, &facts), &facts).unwrap();
+    insta::assert_snapshot!(parameters(&plan), @"
+    vmid=105
+    name=web
+    onboot=1
+    startup=order=1,up=2,down=3
+    ostype=l26
+    sockets=2
+    cores=2
+    cpu=kvm64
+    numa=0
+    memory=2048
+    balloon=512
+    allow-ksm=0
+    bios=ovmf
+    machine=q35
+    scsihw=megasas
+    vga=std
+    agent=1
+    efidisk0=ceph-pool:1,efitype=4m,pre-enrolled-keys=1
+    tpmstate0=ceph-pool:1,version=v1.2
+    ide2=cephfs:iso/nixos-minimal-25.05.805252.b43c397f6c21-x86_64-linux.iso,media=cdrom
+    scsi0=ceph-pool:0.5,cache=writeback,discard=on,ssd=on,backup=0,replicate=0,aio=threads
+    net0=virtio=BC:24:11:00:00:01,bridge=vmbr9,tag=7,rate=12.5,queues=4,mtu=1400
+    ");
+    insta::assert_snapshot!(plan.pvesh_lines()[1..].join("\n"), @"
+    pvesh set /nodes/pve1/qemu/105/config --serial0 socket --vga serial0
+    pvesh create /nodes/pve1/qemu/105/status/start
+    pvesh create /cluster/ha/resources --sid vm:105 --state started
+    ");
+    assert_eq!(sent(&["network.none=yes"], &facts, "net0"), None);
+    let serial = ["system.display=serial1"];
+    assert_eq!(sent(&serial, &facts, "serial1").as_deref(), Some("socket"));
+    assert_eq!(sent(&serial, &facts, "vga").as_deref(), Some("serial1"));
+}
+
+#[test]
+fn each_medium_comes_to_its_own_drive() {
+    let facts = World::default().facts();
+    let drive = |said: &[&str]| sent(said, &facts, "ide2").unwrap();
+    assert!(drive(&[]).starts_with("cephfs:iso/nixos-minimal-25.05"));
+    let debian = "cephfs:iso/debian-13.1.0-amd64-netinst.iso,media=cdrom";
+    assert_eq!(drive(&["os.iso=debian"]), debian);
+    assert_eq!(drive(&["os.iso=debian-13.1.0-amd64-netinst.iso"]), debian);
+    assert_eq!(drive(&["os.media=drive"]), "cdrom,media=cdrom");
+    assert_eq!(drive(&["os.media=none"]), "none,media=cdrom");
+    let none = answers(&["os.media=none"], &facts);
+    assert!(!none.get(Field::Iso).unwrap().shown && !none.get(Field::IsoStorage).unwrap().shown);
+}
+
+#[test]
+fn the_images_are_asked_for_again_when_the_storage_changes() {
+    let mut facts = World::default().facts();
+    facts.forget_all(|query| matches!(query, Query::Isos(..)));
+    let isos = |storage: &str| Query::Isos("pve1".parse().unwrap(), storage.parse().unwrap());
+    let mut draft = draft(&[]);
+    assert_eq!(facts.ask(&draft), [isos("cephfs")]);
+    draft.set("os.storage=local").unwrap();
+    assert_eq!(facts.ask(&draft), [isos("local")]);
+    facts.learn(isos("local"), Ok(Found::Isos(Vec::new())));
+    let answers = resolve(&draft, &facts);
+    insta::assert_snapshot!(problems(&answers).join("\n"), @"os.iso: there is no ISO image on 'local'");
+}

@@ -41,6 +41,7 @@ const FIFTY: usize = 50;
 /// Installs of which each gives two moments of readiness, and how many of them run at a time.
 const MOMENTS: usize = 30;
 const MOMENTS_AT_ONCE: usize = 5;
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How often a figure of one install is measured; the median counts.
 const RUNS: usize = 3;
 
@@ -61,13 +62,14 @@ pub fn measure(own: &Path) -> anyhow::Result<Vec<String>> {
 pub async fn within(mut tell: impl FnMut(Figure)) -> anyhow::Result<()> {
     network()?;
     let bench = Bench::start(Config { behaviour: at_once(), ..config() }, 4).await?;
+    // The image is downloaded and the node's key is made, as on a node that is used.
     bench.install().await?;
-    let bare = median(&bench, RUNS).await?;
+    let (bench, bare) = bench.median().await?;
     tell(Figure { name: "install_bare_s", value: bare, unit: "s", goal: "<= 1.4" });
 
     bench.sim.set_latency(COMMAND);
     let before = bench.commands();
-    let alone = median(&bench, RUNS).await?;
+    let (bench, alone) = bench.median().await?;
     let commands = (bench.commands() - before) / RUNS;
     ensure!(commands <= 8, "an install ran {commands} commands");
     let ideal = (COMMAND * COMMANDS).as_secs_f64();
@@ -144,8 +146,8 @@ fn at_once() -> Behaviour {
 /// A cluster and the server on it.
 struct Bench {
     sim: Sim,
+    place: Place,
     server: Server,
-    _place: Place,
 }
 
 impl Bench {
@@ -154,12 +156,41 @@ impl Bench {
         let mut place = Place::at(&sim, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         place.set("INSTALLS_AT_ONCE", at_once.to_string());
         let server = place.serve().await?;
-        Ok(Self { sim, server, _place: place })
+        Ok(Self { sim, place, server })
     }
 
     /// Commands without the reads of the background.
     fn commands(&self) -> usize {
         self.sim.commands().iter().filter(|call| call.program != "pvesh").count()
+    }
+
+    /// Seconds of an install by a server that knows nothing yet of the addresses: the median of some.
+    async fn median(mut self) -> anyhow::Result<(Self, f64)> {
+        let mut seconds = Vec::new();
+        for _ in 0..RUNS {
+            self = self.restarted().await?;
+            seconds.push(self.install().await?);
+        }
+        seconds.sort_by(f64::total_cmp);
+        Ok((self, seconds[RUNS / 2]))
+    }
+
+    /// The same with a new server that has asked the node for its CPU type.
+    async fn restarted(self) -> anyhow::Result<Self> {
+        let Self { sim, place, server } = self;
+        server.kill().await?;
+        let surveys = || {
+            sim.commands()
+                .iter()
+                .filter(|call| call.program == "pvesh" && call.exit.is_some())
+                .count()
+        };
+        let before = surveys();
+        let server = place.serve().await?;
+        while surveys() == before {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(Self { sim, place, server })
     }
 
     async fn install(&self) -> anyhow::Result<f64> {
@@ -180,15 +211,6 @@ fn finished(messages: Vec<Message>) -> anyhow::Result<Vec<Message>> {
     }
     ensure!(messages.last().is_some_and(Message::is_close), "the stream has no end");
     Ok(messages)
-}
-
-async fn median(bench: &Bench, runs: usize) -> anyhow::Result<f64> {
-    let mut seconds = Vec::new();
-    for _ in 0..runs {
-        seconds.push(bench.install().await?);
-    }
-    seconds.sort_by(f64::total_cmp);
-    Ok(seconds[runs / 2])
 }
 
 /// How long after a login became possible each of two readiness events of each install came.

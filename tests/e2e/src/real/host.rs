@@ -52,7 +52,7 @@ pub(super) fn prepare() -> anyhow::Result<()> {
     let advice =
         if missing.is_empty() { String::new() } else { format!("; it also needs: {line}") };
     if Command::new("id").arg("-u").read()?.trim() != "0" {
-        bail!("the real virtual machine needs root, for a network namespace and a bridge{advice}");
+        bail!("run this as root: it makes a network namespace with a bridge{advice}");
     }
     if !Path::new("/dev/net/tun").exists() {
         bail!("/dev/net/tun is missing (modprobe tun, or let the container have it){advice}");

@@ -10,6 +10,8 @@ use crate::call::Worker;
 use crate::call::drive;
 use crate::call::drive::Drive;
 use crate::call::keys::check_keys;
+use crate::call::permit;
+use crate::call::power;
 use crate::call::update::tidy;
 use crate::schema::Properties;
 use crate::world::Configuration;
@@ -41,6 +43,7 @@ pub fn create(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         return Err(Died::new("cluster not ready - no quorum?"));
     }
     let vmid = request.vmid;
+    permit::create(world, request)?;
     let mut options = BTreeMap::new();
     let mut drives = Vec::new();
     for (key, value) in request.parameters {
@@ -55,6 +58,10 @@ pub fn create(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     }
     root_only(request)?;
     check_keys(request)?;
+    permit::change(world, request, "")?;
+    if let Some(archive) = request.get("archive") {
+        return Err(Died::new(format!("volume '{archive}' does not exist")));
+    }
     if let Some(guest) = world.guests.get(&vmid) {
         let kind = if guest.kind == Kind::Qemu { "VM" } else { "CT" };
         let text = format!("{kind} {vmid} already exists on node '{}'", guest.node);
@@ -67,8 +74,12 @@ pub fn create(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     let guest = Guest { kind: Kind::Qemu, node: node.clone(), configuration, running: None };
     world.guests.insert(vmid, guest);
     let upid = world.begin_task(&node, "qmcreate", &request.id(), &request.caller.user);
-    let ha = request.flag("ha-managed");
-    Ok(Answer::worker(worker(upid, &node, vmid, options, drives, ha)))
+    let after = After {
+        ha: request.flag("ha-managed"),
+        pool: request.get("pool").map(str::to_owned),
+        start: request.flag("start").then(|| request.caller.user.clone()),
+    };
+    Ok(Answer::worker(worker(upid, &node, vmid, options, drives, after)))
 }
 
 /// Options that only root may set.
@@ -109,13 +120,23 @@ fn identify(world: &mut World, options: &mut BTreeMap<String, String>) {
     options.insert("meta".to_owned(), meta);
 }
 
+/// What happens when the VM is there.
+struct After {
+    /// It is given to the HA manager.
+    ha: bool,
+    /// It comes into this pool.
+    pool: Option<String>,
+    /// It is started, by this user.
+    start: Option<String>,
+}
+
 fn worker(
     upid: String,
     node: &str,
     vmid: u32,
     options: BTreeMap<String, String>,
     drives: Vec<Drive>,
-    ha: bool,
+    after: After,
 ) -> Worker {
     let mut worker = Worker::new(upid);
     for drive in drives {
@@ -135,7 +156,7 @@ fn worker(
     }
     let owner = node.to_owned();
     worker
-        .then(move |world, _| {
+        .then(move |world, output| {
             let guest =
                 world.vm_mut(&owner, vmid).ok_or_else(|| Died::no_configuration(&owner, vmid))?;
             let known = &mut guest.configuration.options;
@@ -148,8 +169,17 @@ fn worker(
                     *value = boot;
                 }
             });
-            if ha {
-                world.ha.insert(format!("vm:{vmid}"), "started".to_owned());
+            if after.ha {
+                let options = [("state".to_owned(), "started".to_owned())].into();
+                world.ha.insert(format!("vm:{vmid}"), options);
+            }
+            if let Some(pool) = after.pool.and_then(|pool| world.pools.get_mut(&pool)) {
+                pool.guests.insert(vmid);
+            }
+            if let Some(user) = after.start {
+                output.say("Execute autostart");
+                let start = power::start_worker(world, &owner, vmid, &user, false);
+                output.follow.push(start);
             }
             Ok(())
         })

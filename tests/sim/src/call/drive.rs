@@ -3,6 +3,7 @@
 use crate::call::Caller;
 use crate::call::Died;
 use crate::call::Output;
+use crate::call::guard;
 use crate::effect::DiskChange;
 use crate::effect::Effect;
 use crate::schema::Properties;
@@ -99,6 +100,11 @@ pub fn parse(
         let (storage, name) = parse_volume_id(&file)
             .ok_or_else(|| Died::new(format!("unable to parse volume ID '{file}'")))?;
         let found = find_storage(world, storage)?;
+        let made = import.is_some() || name == "cloudinit" || gibibytes(name).is_some();
+        if made {
+            let path = format!("/storage/{storage}");
+            guard::require(world, caller, &path, "Datastore.AllocateSpace")?;
+        }
         match import {
             Some(source) => {
                 if name != "0" {
@@ -168,13 +174,17 @@ fn source_of(
         return Err(Died::parameter(slot, text));
     }
     let volume = world.volume(node, storage, name);
+    let path = world.path_of(found, name);
     Ok(Source {
         text: text.to_owned(),
-        path: world.path_of(found, name),
-        facts: volume.map(|volume| FileFacts {
-            format: if volume.format == "qcow2" { "qcow2" } else { "raw" },
-            virtual_size: volume.size,
+        // A file's own header knows better than the listing how large its image is.
+        facts: volume.map(|volume| {
+            world.host.facts(&path).unwrap_or(FileFacts {
+                format: if volume.format == "qcow2" { "qcow2" } else { "raw" },
+                virtual_size: volume.size,
+            })
         }),
+        path,
         keeps: volume.map_or_else(|| "raw".to_owned(), |volume| volume.format.clone()),
     })
 }
@@ -219,6 +229,9 @@ pub fn make(
             let wanted = (storage.as_str(), format.as_str(), *size);
             let disk = allocate(world, node, vmid, wanted, None, output)?;
             created_effect(world, node, &disk, output);
+            if slot == "efidisk0" {
+                say_variables(&options, disk.size, output);
+            }
             options.set("size", &format_size(disk.size));
             (disk.id(), true)
         }
@@ -248,6 +261,17 @@ pub fn make(
         output.say(format!("{slot}: successfully created disk '{value}'"));
     }
     Ok(value)
+}
+
+/// What is printed when firmware variables are copied to their disk.
+fn say_variables(options: &Properties, size: u64, output: &mut Output) {
+    for line in progress(size) {
+        output.say(line);
+    }
+    let keys = if options.get("pre-enrolled-keys") == Some("1") { ".ms" } else { "" };
+    let file = format!("/usr/share/pve-edk2-firmware//OVMF_VARS_4M{keys}.fd");
+    output.say(format!("INFO: reading raw edk2 varstore from {file}"));
+    output.say("INFO: var store range: 0x64 -> 0x40000");
 }
 
 fn cloud_init(

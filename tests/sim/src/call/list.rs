@@ -7,14 +7,17 @@ use serde_json::Value;
 use serde_json::json;
 
 use crate::call::Answer;
+use crate::call::Caller;
 use crate::call::Died;
 use crate::call::Request;
+use crate::call::guard;
 use crate::call::seed::boot_slot;
 use crate::call::seed::seed;
 use crate::schema::Properties;
 use crate::schema::Release;
 use crate::world::Guest;
 use crate::world::Kind;
+use crate::world::Node;
 use crate::world::World;
 use crate::world::parse_size;
 
@@ -31,24 +34,41 @@ pub fn version(world: &World) -> Answer {
     })
 }
 
-/// `GET /nodes`: all of them, to anybody.
-pub fn nodes(world: &World) -> Answer {
+/// `GET /nodes`: all of them, to anybody; figures to those who may look.
+pub fn nodes(world: &World, request: Request<'_>) -> Answer {
     let nodes = world.nodes.iter().map(|(name, node)| {
-        let mut entry = json!({
-            "id": format!("node/{name}"), "node": name, "type": "node", "level": "",
-            "maxcpu": node.cpus, "maxdisk": 270_553_174_016_u64, "maxmem": node.memory,
-            "ssl_fingerprint": node.fingerprint,
-            "status": if node.online { "online" } else { "offline" },
-        });
-        if let (Some(entry), true) = (entry.as_object_mut(), node.online) {
-            entry.insert("cpu".to_owned(), json!(0.02));
-            entry.insert("disk".to_owned(), json!(27_405_402_112_u64));
-            entry.insert("mem".to_owned(), json!(2_405_281_792_u64));
-            entry.insert("uptime".to_owned(), json!(world.now.saturating_sub(node.since)));
+        let mut entry = node_entry(world, request.caller, name, node);
+        if let Some(entry) = entry.as_object_mut() {
+            entry.insert("ssl_fingerprint".to_owned(), json!(node.fingerprint));
         }
         entry
     });
     Answer::data(nodes.collect())
+}
+
+/// A node as listings show it.
+pub(super) fn node_entry(world: &World, caller: &Caller, name: &str, node: &Node) -> Value {
+    let status = if node.online { "online" } else { "offline" };
+    let mut entry = json!({
+        "id": format!("node/{name}"), "node": name, "type": "node", "level": "", "status": status,
+    });
+    if !guard::has(world, caller, &format!("/nodes/{name}"), "Sys.Audit") {
+        return entry;
+    }
+    if let Some(entry) = entry.as_object_mut() {
+        let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
+        put("maxcpu", json!(node.cpus));
+        put("maxdisk", json!(270_553_174_016_u64));
+        put("maxmem", json!(node.memory));
+        if !node.online {
+            return Value::Object(entry.clone());
+        }
+        put("cpu", json!(0.02));
+        put("disk", json!(27_405_402_112_u64));
+        put("mem", json!(2_405_281_792_u64));
+        put("uptime", json!(world.now.saturating_sub(node.since)));
+    }
+    entry
 }
 
 /// `GET /nodes/{node}/status`.
@@ -102,7 +122,7 @@ pub fn cluster_status(world: &World) -> Answer {
         let local = u8::from(*name == world.main_node);
         entries.push(json!({
             "id": format!("node/{name}"), "ip": node.address, "level": "", "local": local,
-            "name": name, "nodeid": node.id, "online": u8::from(node.online), "type": "node",
+            "name": name, "nodeid": if world.cluster.is_some() { node.id } else { 0 }, "online": u8::from(node.online), "type": "node",
         }));
     }
     Answer::data(Value::Array(entries))
@@ -121,68 +141,17 @@ pub fn next_id(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     Ok(Answer::data(Value::from(vmid.to_string())))
 }
 
-/// `GET /cluster/resources`; the ten seconds that a real cluster lags behind are not played.
-pub fn resources(world: &World, request: Request<'_>) -> Answer {
-    let kind = request.get("type");
-    let wanted = |name: &str| kind.is_none_or(|kind| kind == name);
-    let mut entries = Vec::new();
-    if wanted("vm") {
-        for (vmid, guest) in world.guests.iter().filter(|(_, guest)| guest.kind == Kind::Qemu) {
-            entries.push(resource(world, *vmid, guest));
-        }
-    }
-    if wanted("node") {
-        entries.extend(nodes(world).data.as_array().cloned().unwrap_or_default());
-    }
-    if wanted("storage") {
-        for (name, _) in world.nodes.iter().filter(|(_, node)| node.online) {
-            for storage in world.storages.values().filter(|one| !one.disabled && one.on(name)) {
-                entries.push(json!({
-                    "content": storage.content.join(","), "disk": storage.used * 1024,
-                    "id": format!("storage/{name}/{}", storage.name),
-                    "maxdisk": storage.total * 1024, "node": name, "plugintype": storage.kind,
-                    "shared": u8::from(storage.shared()),
-                    "status": if storage.reachable { "available" } else { "unknown" },
-                    "storage": storage.name, "type": "storage",
-                }));
-            }
-        }
-    }
-    Answer::data(Value::Array(entries))
+/// What listings show of a VM.
+pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) cpus: u32,
+    pub(super) memory: u64,
+    pub(super) disk: u64,
+    pub(super) status: &'static str,
+    pub(super) uptime: u64,
 }
 
-fn resource(world: &World, vmid: u32, guest: &Guest) -> Value {
-    let facts = facts(world, vmid, guest);
-    let mut entry = json!({
-        "cpu": 0, "disk": 0, "diskread": 0, "diskwrite": 0, "id": format!("qemu/{vmid}"),
-        "maxcpu": facts.cpus, "maxdisk": facts.disk, "maxmem": facts.memory, "mem": 0,
-        "name": facts.name, "netin": 0, "netout": 0, "node": guest.node, "status": facts.status,
-        "template": u8::from(guest.configuration.get("template") == Some("1")),
-        "type": "qemu", "uptime": facts.uptime, "vmid": vmid,
-    });
-    if let Some(entry) = entry.as_object_mut() {
-        if world.release == Release::V9_2 {
-            entry.insert("memhost".to_owned(), json!(0));
-        }
-        for key in ["lock", "tags"] {
-            if let Some(value) = guest.configuration.get(key).filter(|value| *value != " ") {
-                entry.insert(key.to_owned(), json!(value));
-            }
-        }
-    }
-    entry
-}
-
-struct Facts {
-    name: String,
-    cpus: u32,
-    memory: u64,
-    disk: u64,
-    status: &'static str,
-    uptime: u64,
-}
-
-fn facts(world: &World, vmid: u32, guest: &Guest) -> Facts {
+pub(super) fn facts(world: &World, vmid: u32, guest: &Guest) -> Facts {
     let configuration = &guest.configuration;
     let number = |key: &str, default: u64| {
         configuration.get(key).and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -217,7 +186,14 @@ pub fn vms(world: &World, request: Request<'_>) -> Answer {
         .guests
         .iter()
         .filter(|(_, guest)| guest.kind == Kind::Qemu && guest.node == request.node)
-        .map(|(vmid, guest)| Value::Object(common(world, *vmid, guest)));
+        .filter(|(vmid, _)| guard::has(world, request.caller, &format!("/vms/{vmid}"), "VM.Audit"))
+        .map(|(vmid, guest)| {
+            let mut entry = common(world, *vmid, guest);
+            if request.flag("full") {
+                running_facts(*vmid, guest, &mut entry);
+            }
+            Value::Object(entry)
+        });
     Answer::data(vms.collect())
 }
 
@@ -262,13 +238,14 @@ fn common(world: &World, vmid: u32, guest: &Guest) -> Map<String, Value> {
     entry
 }
 
-/// `GET /nodes/{node}/qemu/{vmid}/status/current`.
-pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let mut entry = common(world, vmid, guest);
-    let status = entry.get("status").cloned().unwrap_or_default();
-    entry.insert("qmpstatus".to_owned(), status);
+/// What only the VM's process knows.
+fn running_facts(vmid: u32, guest: &Guest, entry: &mut Map<String, Value>) {
+    let status = match &guest.running {
+        Some(running) if running.paused => "paused",
+        Some(_) => "running",
+        None => "stopped",
+    };
+    entry.insert("qmpstatus".to_owned(), json!(status));
     if guest.running.is_some() {
         let mut nics = Map::new();
         for key in guest.configuration.options.keys().filter(|key| key.starts_with("net")) {
@@ -277,11 +254,21 @@ pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         }
         entry.insert("nics".to_owned(), Value::Object(nics));
     }
+}
+
+/// `GET /nodes/{node}/qemu/{vmid}/status/current`.
+pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
+    let (node, vmid) = (request.node, request.vmid);
+    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
+    let mut entry = common(world, vmid, guest);
+    running_facts(vmid, guest, &mut entry);
     let agent = Properties::parse(guest.configuration.get("agent").unwrap_or_default());
     if agent.bare().or_else(|| agent.get("enabled")) == Some("1") {
         entry.insert("agent".to_owned(), json!(1));
     }
-    entry.insert("clipboard".to_owned(), Value::Null);
+    if guest.configuration.get("vga").is_some() {
+        entry.insert("clipboard".to_owned(), Value::Null);
+    }
     let managed = world.ha.get(&format!("vm:{vmid}"));
     let ha =
         managed.map_or_else(|| json!({"managed": 0}), |_| json!({"managed": 1, "state": null}));
@@ -339,6 +326,7 @@ pub fn pending(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     let configuration = &guest.configuration;
     let keys: std::collections::BTreeSet<&String> =
         configuration.options.keys().chain(configuration.pending.keys()).collect();
+    let digest = json!({"key": "digest", "value": configuration.digest()});
     let entries = keys.into_iter().map(|key| {
         let mut entry = BTreeMap::from([("key", json!(key))]);
         if let Some(value) = configuration.get(key) {
@@ -352,7 +340,33 @@ pub fn pending(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         }
         json!(entry)
     });
-    Ok(Answer::data(entries.collect()))
+    Ok(Answer::data(entries.chain([digest]).collect()))
+}
+
+/// `GET /nodes/{node}/qemu/{vmid}/cloudinit`: what the cloud-init drive holds, and what it will.
+pub fn cloud_init(world: &World, request: Request<'_>) -> Result<Answer, Died> {
+    let (node, vmid) = (request.node, request.vmid);
+    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
+    let configuration = &guest.configuration;
+    let held = &configuration.options;
+    let mut entries = Vec::new();
+    for key in ["ciuser", "cipassword", "sshkeys", "searchdomain", "nameserver"] {
+        let (held, wanted) = (held.get(key).map(String::as_str), configuration.wanted(key));
+        let mut entry = json!({"key": key});
+        match (held, wanted) {
+            (None, None) => continue,
+            (held, wanted) => {
+                if let Some(held) = held {
+                    entry["value"] = typed(key, held);
+                }
+                if let Some(wanted) = wanted.filter(|wanted| held != Some(wanted)) {
+                    entry["pending"] = typed(key, wanted);
+                }
+            }
+        }
+        entries.push(entry);
+    }
+    Ok(Answer::data(Value::Array(entries)))
 }
 
 /// `GET /nodes/{node}/qemu/{vmid}/cloudinit/dump`.

@@ -1,5 +1,9 @@
 //! `POST /nodes/{node}/qemu/{vmid}/migrate`, which is `qm migrate`.
 
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
 use crate::call::Answer;
 use crate::call::Died;
 use crate::call::Output;
@@ -9,6 +13,7 @@ use crate::call::drive;
 use crate::effect::DiskChange;
 use crate::effect::Effect;
 use crate::schema::Properties;
+use crate::schema::Release;
 use crate::schema::parse_volume_id;
 use crate::world::Guest;
 use crate::world::World;
@@ -34,8 +39,14 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
     if guest.running.is_some() && !online {
         return Err(Died::new("can't migrate running VM without --online"));
     }
-    for (storage, _) in volumes(guest) {
-        drive::usable_storage(world, &target, &storage)?;
+    let aimed = request.get("targetstorage").filter(|storage| *storage != "1").map(str::to_owned);
+    match &aimed {
+        Some(storage) => drop(drive::usable_storage(world, &target, storage)?),
+        None => {
+            for (storage, _) in volumes(guest) {
+                drive::usable_storage(world, &target, &storage)?;
+            }
+        }
     }
     let with_disks = request.flag("with-local-disks");
     let upid = world.begin_task(&node, "qmigrate", &request.id(), &request.caller.user);
@@ -63,7 +74,7 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
             })
             .then(move |world, output| {
                 let clock = clock(world.now);
-                move_disks(world, &owner, &aim, vmid, output);
+                move_disks(world, &owner, &aim, vmid, aimed.as_deref(), output);
                 if let Some(guest) = world.guests.get_mut(&vmid) {
                     guest.node.clone_from(&aim);
                     guest.configuration.options.remove("lock");
@@ -77,6 +88,64 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
                 }
             }),
     ))
+}
+
+/// `GET /nodes/{node}/qemu/{vmid}/migrate`: where a VM could go, and what holds it.
+pub fn precheck(world: &World, request: Request<'_>) -> Result<Answer, Died> {
+    let (node, vmid) = (request.node, request.vmid);
+    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
+    let mut disks = Vec::new();
+    for (slot, value) in &guest.configuration.options {
+        let unused = slot.starts_with("unused");
+        if !crate::world::is_disk_slot(slot) && !unused {
+            continue;
+        }
+        let drive = Properties::parse(value);
+        let Some((storage, name)) = drive.bare().and_then(parse_volume_id) else { continue };
+        if world.storages.get(storage).is_some_and(crate::world::Storage::shared) {
+            continue;
+        }
+        let size = drive.get("size").and_then(crate::world::parse_size);
+        let size = size.or_else(|| world.volume(node, storage, name).map(|volume| volume.size));
+        let cloud_init = name.contains("-cloudinit");
+        let mut disk = json!({
+            "cdrom": u8::from(drive.get("media") == Some("cdrom")), "drivename": slot,
+            "is_attached": u8::from(!unused), "is_tpmstate": u8::from(slot == "tpmstate0"),
+            "is_unused": u8::from(unused), "is_vmstate": 0, "replicate": 1, "shared": 0,
+            "volid": format!("{storage}:{name}"),
+        });
+        if let Some(size) = size.filter(|_| !cloud_init) {
+            disk["size"] = json!(size);
+        }
+        if world.release == Release::V9_2 {
+            disk["is_cloudinit"] = json!(u8::from(cloud_init));
+        }
+        disks.push(disk);
+    }
+    let mut data = json!({
+        "running": u8::from(guest.running.is_some()), "local_disks": disks,
+        "local_resources": [], "mapped-resources": [], "mapped-resource-info": {},
+    });
+    let (mut allowed, mut refused) = (Vec::new(), Map::new());
+    for (name, _) in world.nodes.iter().filter(|(name, other)| *name != node && other.online) {
+        let missing: Vec<String> = volumes(guest)
+            .into_iter()
+            .filter(|(storage, _)| drive::usable_storage(world, name, storage).is_err())
+            .map(|(storage, _)| storage)
+            .collect();
+        if missing.is_empty() {
+            allowed.push(name);
+            refused.insert(name.clone(), json!({}));
+        } else {
+            refused.insert(name.clone(), json!({"unavailable_storages": missing}));
+        }
+    }
+    data["allowed_nodes"] = json!(allowed);
+    data["not_allowed_nodes"] = Value::Object(refused);
+    if world.release == Release::V9_2 {
+        data["has-dbus-vmstate"] = json!(1);
+    }
+    Ok(Answer::data(data))
 }
 
 /// The volumes of a VM, unused ones included.
@@ -128,26 +197,45 @@ fn local(world: &World, guest: &Guest) -> Vec<(String, String)> {
     volumes(guest).into_iter().filter(|(storage, _)| !shared(storage)).collect()
 }
 
-fn move_disks(world: &mut World, from: &str, to: &str, vmid: u32, output: &mut Output) {
+fn move_disks(
+    world: &mut World,
+    from: &str,
+    to: &str,
+    vmid: u32,
+    aimed: Option<&str>,
+    output: &mut Output,
+) {
     let clock = clock(world.now);
     let Some(guest) = world.vm(from, vmid) else { return };
     for (storage, name) in local(world, guest) {
         let Some(found) = world.storages.get(&storage) else { continue };
+        let there = aimed.and_then(|aimed| world.storages.get(aimed)).unwrap_or(found);
         output.effect(Effect::Disk(DiskChange::Moved {
             from: world.file_of(from, found, &name),
-            to: world.file_of(to, found, &name),
+            to: world.file_of(to, there, &name),
         }));
         if let Some(volume) = world.volume_mut(from, &storage, &name) {
             volume.node = Some(to.to_owned());
+            let old = volume.id();
+            if let Some(aimed) = aimed {
+                aimed.clone_into(&mut volume.storage);
+            }
             let id = volume.id();
             output.say(format!("{clock} successfully imported '{id}'"));
-            output.say(format!("{clock} volume '{id}' is '{id}' on the target"));
+            output.say(format!("{clock} volume '{old}' is '{id}' on the target"));
+            if let Some(guest) = world.guests.get_mut(&vmid) {
+                for value in guest.configuration.options.values_mut() {
+                    if value.split(',').next() == Some(&old) {
+                        *value = value.replacen(&old, &id, 1);
+                    }
+                }
+            }
         }
     }
 }
 
 /// A time as the migration's log writes it, in UTC.
-fn clock(now: u64) -> String {
+pub(super) fn clock(now: u64) -> String {
     let (days, second) = (now / 86_400, now % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

@@ -40,17 +40,28 @@ pub fn start(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         return Err(Died::new("cluster not ready - no quorum?"));
     }
     let service = format!("vm:{vmid}");
-    if let Some(state) = world.ha.get_mut(&service) {
-        "started".clone_into(state);
+    if let Some(options) = world.ha.get_mut(&service) {
+        options.insert("state".to_owned(), "started".to_owned());
         let upid = world.begin_task(&node, "hastart", &request.id(), &request.caller.user);
         return Ok(Answer::worker(Worker::new(upid).then(move |_, output| {
             output.say(format!("Requesting HA start for VM {vmid}"));
             Ok(())
         })));
     }
-    let upid = world.begin_task(&node, "qmstart", &request.id(), &request.caller.user);
-    let owner = node.clone();
-    let worker = Worker::new(upid)
+    Ok(Answer::worker(start_worker(world, &node, vmid, &request.caller.user, skiplock)))
+}
+
+/// The task that starts a VM.
+pub(super) fn start_worker(
+    world: &mut World,
+    node: &str,
+    vmid: u32,
+    user: &str,
+    skiplock: bool,
+) -> Worker {
+    let upid = world.begin_task(node, "qmstart", &vmid.to_string(), user);
+    let (node, owner) = (node.to_owned(), node.to_owned());
+    Worker::new(upid)
         .then(move |world, output| {
             let guest = find(world, &node, vmid).map_err(inside)?;
             check_lock(&guest.configuration, skiplock)?;
@@ -74,12 +85,12 @@ pub fn start(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         .then(move |world, _| {
             set_running(world, &owner, vmid);
             Ok(())
-        });
-    Ok(Answer::worker(worker))
+        })
 }
 
 fn set_running(world: &mut World, node: &str, vmid: u32) {
-    let running = Running { pid: 2000 + world.entropy.below(30_000), since: world.now };
+    let running =
+        Running { pid: 2000 + world.entropy.below(30_000), since: world.now, paused: false };
     if let Some(guest) = world.vm_mut(node, vmid) {
         guest.configuration.apply_pending();
         guest.running = Some(running);
@@ -148,6 +159,24 @@ pub fn stop(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
 
 fn timeout(request: Request<'_>) -> u64 {
     request.get("timeout").and_then(|text| text.parse().ok()).unwrap_or(SHUTDOWN_TIMEOUT)
+}
+
+/// Reset, suspend and resume: a running VM needs nothing else.
+pub fn nudge(world: &mut World, request: Request<'_>, kind: &str) -> Result<Answer, Died> {
+    request.skiplock()?;
+    let (node, vmid) = (request.node.to_owned(), request.vmid);
+    if find(world, &node, vmid)?.running.is_none() {
+        return Err(Died::exit(format!("VM {vmid} not running"), 2));
+    }
+    let paused = (kind != "qmreset").then_some(kind == "qmpause");
+    let upid = world.begin_task(&node, kind, &request.id(), &request.caller.user);
+    Ok(Answer::worker(Worker::new(upid).then(move |world, _| {
+        let running = world.vm_mut(&node, vmid).and_then(|guest| guest.running.as_mut());
+        if let (Some(running), Some(paused)) = (running, paused) {
+            running.paused = paused;
+        }
+        Ok(())
+    })))
 }
 
 /// `qm shutdown`: asks the guest.

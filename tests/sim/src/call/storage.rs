@@ -2,12 +2,18 @@
 
 use serde_json::Value;
 use serde_json::json;
+use sha1::Digest;
+use sha1::Sha1;
 
 use crate::call::Answer;
 use crate::call::Died;
 use crate::call::Output;
 use crate::call::Request;
+use crate::call::Worker;
 use crate::call::drive;
+use crate::call::guard;
+use crate::call::resources;
+use crate::schema::Release;
 use crate::schema::parse_volume_id;
 use crate::world::Storage;
 use crate::world::Volume;
@@ -29,12 +35,15 @@ pub fn list(world: &World, request: Request<'_>) -> Result<Answer, Died> {
                     && list.split([',', ' ']).any(|content| storage.holds(content))
             })
             && (!request.flag("enabled") || !storage.disabled)
+            && resources::may_see(world, request.caller, storage)
     };
-    let entries = world
-        .storages
-        .values()
-        .filter(wanted)
-        .map(|storage| Value::Object(entry(storage, request.node)));
+    let entries = world.storages.values().filter(wanted).map(|storage| {
+        let mut entry = entry(storage, request.node);
+        if request.flag("format") {
+            formats(world.release, storage, &mut entry);
+        }
+        Value::Object(entry)
+    });
     Ok(Answer::data(entries.collect()))
 }
 
@@ -60,6 +69,60 @@ fn entry(storage: &Storage, node: &str) -> serde_json::Map<String, Value> {
         put("used_fraction", json!(fraction));
     }
     entry
+}
+
+/// The formats of disks that a storage can hold.
+fn formats(release: Release, storage: &Storage, entry: &mut serde_json::Map<String, Value>) {
+    let supported: &[&str] = match (storage.keeps_files(), storage.kind.as_str()) {
+        (_, "btrfs" | "zfspool") => &["raw", "subvol"],
+        (true, _) => &["qcow2", "raw", "subvol", "vmdk"],
+        (false, _) => &["raw"],
+    };
+    let map: serde_json::Map<String, Value> =
+        supported.iter().map(|name| ((*name).to_owned(), json!(1))).collect();
+    entry.insert("format".to_owned(), json!([map, "raw"]));
+    if release == Release::V9_2 {
+        let formats = json!({"default": "raw", "supported": supported});
+        entry.insert("formats".to_owned(), formats);
+    }
+}
+
+/// A storage as `storage.cfg` defines it.
+fn defined(world: &World, storage: &Storage) -> Value {
+    let mut entry = json!({
+        "storage": storage.name, "type": storage.kind, "content": storage.content.join(","),
+    });
+    if let Some(path) = &storage.path {
+        entry["path"] = json!(path);
+    }
+    if storage.disabled {
+        entry["disable"] = json!(1);
+    }
+    if let Some(nodes) = &storage.nodes {
+        entry["nodes"] = json!(nodes.join(","));
+    }
+    for (key, value) in &storage.options {
+        entry[key] = json!(value);
+    }
+    let digest = Sha1::digest(format!("{:?}", world.storages).as_bytes());
+    entry["digest"] = json!(hex::encode(digest));
+    entry
+}
+
+/// `GET /storage`.
+pub fn definitions(world: &World, request: Request<'_>) -> Answer {
+    let wanted = |storage: &&Storage| {
+        request.get("type").is_none_or(|kind| kind == storage.kind)
+            && resources::may_see(world, request.caller, storage)
+    };
+    let storages = world.storages.values().filter(wanted);
+    Answer::data(storages.map(|storage| defined(world, storage)).collect())
+}
+
+/// `GET /storage/{storage}`.
+pub fn definition(world: &World, request: Request<'_>) -> Result<Answer, Died> {
+    let storage = drive::find_storage(world, request.get("storage").unwrap_or_default())?;
+    Ok(Answer::data(defined(world, storage)))
 }
 
 /// `GET /nodes/{node}/storage/{storage}/status`.
@@ -92,10 +155,62 @@ pub fn content(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         });
         if let (Some(entry), Some(vmid)) = (entry.as_object_mut(), volume.vmid) {
             entry.insert("vmid".to_owned(), json!(vmid));
+            entry.insert("used".to_owned(), json!(volume.size / 4));
+            entry.insert("parent".to_owned(), Value::Null);
         }
         entry
     });
     Ok(Answer::data(entries.collect()))
+}
+
+/// The volume in a path, whole or without its storage.
+fn named(request: Request<'_>) -> (String, String) {
+    let storage = request.get("storage").unwrap_or_default();
+    let volume = request.get("volume").unwrap_or_default();
+    match parse_volume_id(volume) {
+        Some((storage, name)) => (storage.to_owned(), name.to_owned()),
+        None => (storage.to_owned(), volume.to_owned()),
+    }
+}
+
+/// `GET /nodes/{node}/storage/{storage}/content/{volume}`.
+pub fn volume(world: &World, request: Request<'_>) -> Result<Answer, Died> {
+    let (storage, name) = named(request);
+    let found = drive::usable_storage(world, request.node, &storage)?;
+    drive::parse_volume_name(found, &name)?;
+    let path = format!("/storage/{storage}");
+    let privileges = ["Datastore.Audit", "Datastore.AllocateSpace"];
+    guard::require_any(world, request.caller, &path, &privileges)?;
+    let missing =
+        || Died::new(format!("volume_size_info on '{storage}:{name}' failed - no format"));
+    let volume = world.volume(request.node, &storage, &name).ok_or_else(missing)?;
+    Ok(Answer::data(json!({
+        "format": volume.format, "path": world.path_of(found, &name), "size": volume.size,
+        "used": volume.size / 4,
+    })))
+}
+
+/// `DELETE /nodes/{node}/storage/{storage}/content/{volume}`, whoever still uses it.
+pub fn delete(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
+    let (storage, name) = named(request);
+    let found = drive::usable_storage(world, request.node, &storage)?;
+    drive::parse_volume_name(found, &name)?;
+    let path = format!("/storage/{storage}");
+    guard::require(world, request.caller, &path, "Datastore.AllocateSpace")?;
+    let owner = name.split_once('/').and_then(|(owner, _)| owner.parse::<u32>().ok());
+    let id = owner.map_or_else(|| storage.clone(), |vmid| format!("{vmid}@{storage}"));
+    let node = request.node.to_owned();
+    let upid = world.begin_task(&node, "imgdel", &id, &request.caller.user);
+    Ok(Answer::worker(Worker::new(upid).then(move |world, output| {
+        if world.take_volume(&node, &storage, &name).is_none()
+            && let Some(found) = world.storages.get(&storage)
+        {
+            let path = world.path_of(found, &name);
+            output.say(format!("disk image '{path}' does not exist"));
+        }
+        output.say(format!("Removed volume '{storage}:{name}'"));
+        Ok(())
+    })))
 }
 
 /// What a listing for one guest keeps: its own volumes, and of what has no owner all but

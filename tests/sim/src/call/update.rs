@@ -9,10 +9,12 @@ use crate::call::Answer;
 use crate::call::Died;
 use crate::call::Output;
 use crate::call::Request;
+use crate::call::Worker;
 use crate::call::create::root_only;
 use crate::call::drive;
 use crate::call::drive::Drive;
 use crate::call::keys::check_keys;
+use crate::call::permit;
 use crate::schema;
 use crate::schema::Properties;
 use crate::world::Configuration;
@@ -39,11 +41,49 @@ const FAST: [&str; 13] = [
     "bootdisk",
 ];
 
+/// A change that may be made.
+struct Plan {
+    drives: Vec<Drive>,
+    changes: Vec<(String, String)>,
+    deletions: Vec<String>,
+}
+
 /// Changes a VM's options; synchronous.
 pub fn update(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
+    let plan = plan(world, request)?;
+    let mut output = Output::default();
+    output.say(announcement(request));
+    let result = apply(world, request, plan, &mut output);
+    let answer = Answer {
+        lines: output.lines,
+        effects: output.effects,
+        ..Answer::data(serde_json::Value::Null)
+    };
+    match result {
+        Ok(()) => Ok(answer),
+        Err(died) => Ok(answer.failed(died)),
+    }
+}
+
+/// `POST /nodes/{node}/qemu/{vmid}/config`: the same as a task.
+pub fn update_later(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
+    let plan = plan(world, request)?;
+    let (caller, node) = (request.caller.clone(), request.node.to_owned());
+    let (vmid, parameters) = (request.vmid, request.parameters.clone());
+    let upid = world.begin_task(&node, "qmconfig", &request.id(), &caller.user);
+    Ok(Answer::worker(Worker::new(upid).then(move |world, output| {
+        let parameters = &parameters;
+        let request = Request { caller: &caller, node: &node, vmid, parameters };
+        output.say(announcement(request));
+        apply(world, request, plan, output)
+    })))
+}
+
+/// Everything that is refused before anything is done.
+fn plan(world: &World, request: Request<'_>) -> Result<Plan, Died> {
     let (node, vmid) = (request.node, request.vmid);
     let skiplock = request.skiplock()?;
-    let deletions = deletions(world, request)?;
+    let mut deletions = deletions(world, request)?;
     let mut drives = Vec::new();
     let mut changes = Vec::new();
     for (key, value) in request.parameters {
@@ -56,12 +96,29 @@ pub fn update(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
             changes.push((key.clone(), value.clone()));
         }
     }
-    if drives.is_empty() && changes.is_empty() && deletions.is_empty() {
+    // An empty description is none.
+    changes.retain(|(key, value)| {
+        let empty = key == "description" && value.is_empty();
+        if empty {
+            deletions.push(key.clone());
+        }
+        !empty
+    });
+    let reverts = request.get("revert").is_some();
+    if drives.is_empty() && changes.is_empty() && deletions.is_empty() && !reverts {
         return Err(Died::new("no options specified"));
     }
     root_only(request)?;
+    if let Some(key) = deletions.iter().find(|key| matches!(key.as_str(), "lock" | "args"))
+        && !request.caller.is_root()
+    {
+        return Err(Died::new(format!("only root can set '{key}' config")));
+    }
     check_keys(request)?;
-    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
+    let found = world.vm(node, vmid);
+    let tags = found.and_then(|guest| guest.configuration.get("tags")).unwrap_or_default();
+    permit::change(world, request, tags)?;
+    let guest = found.ok_or_else(|| Died::no_configuration(node, vmid))?;
     if let Some(digest) = request.get("digest")
         && digest != guest.configuration.digest()
     {
@@ -76,18 +133,7 @@ pub fn update(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     }
     // Cloud-init drives come last, as they were seen to.
     drives.sort_by_key(Drive::is_cloud_init);
-    let mut output = Output::default();
-    output.say(announcement(request));
-    let result = apply(world, request, &drives, changes, &deletions, &mut output);
-    let answer = Answer {
-        lines: output.lines,
-        effects: output.effects,
-        ..Answer::data(serde_json::Value::Null)
-    };
-    match result {
-        Ok(()) => Ok(answer),
-        Err(died) => Ok(answer.failed(died)),
-    }
+    Ok(Plan { drives, changes, deletions })
 }
 
 /// `qm unlink`: detaches, or with `force` removes.
@@ -100,8 +146,11 @@ pub fn unlink(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
 
 fn deletions(world: &World, request: Request<'_>) -> Result<Vec<String>, Died> {
     let list = request.get("delete").unwrap_or_default();
-    let keys: Vec<String> =
-        list.split([',', ';', ' ']).filter(|key| !key.is_empty()).map(str::to_owned).collect();
+    let keys: Vec<String> = list
+        .split([',', ';', ' ', '\0'])
+        .filter(|key| !key.is_empty())
+        .map(str::to_owned)
+        .collect();
     for key in &keys {
         if request.parameters.contains_key(key) {
             let text = format!("you can't use '-{key}' and -delete {key}' at the same time");
@@ -130,15 +179,14 @@ fn announcement(request: Request<'_>) -> String {
 fn apply(
     world: &mut World,
     request: Request<'_>,
-    drives: &[Drive],
-    changes: Vec<(String, String)>,
-    deletions: &[String],
+    plan: Plan,
     output: &mut Output,
 ) -> Result<(), Died> {
+    let Plan { drives, changes, deletions } = plan;
     let (node, vmid) = (request.node, request.vmid);
     let missing = || Died::no_configuration(node, vmid);
     // What is made is pending before the rest is even looked at: a failure leaves it there.
-    for drive in drives {
+    for drive in &drives {
         let configuration = world.vm(node, vmid).ok_or_else(missing)?.configuration.clone();
         let value = drive::make(world, node, vmid, &configuration, drive, output)?;
         let guest = world.vm_mut(node, vmid).ok_or_else(missing)?;
@@ -163,8 +211,8 @@ fn apply(
     }
     check_boot(&next)?;
     for key in deletions {
-        next.pending.remove(key);
-        next.pending_delete.push(key.clone());
+        next.pending.remove(&key);
+        next.pending_delete.push(key);
     }
     // An order takes the place of the older option.
     if next.pending.get("boot").is_some_and(|boot| boot.contains("order="))

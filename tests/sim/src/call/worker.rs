@@ -16,6 +16,8 @@ pub struct Output {
     pub lines: Vec<Line>,
     /// What is to be done outside the world.
     pub effects: Vec<Effect>,
+    /// Tasks that begin now and go on by themselves.
+    pub follow: Vec<Worker>,
 }
 
 impl Output {
@@ -86,6 +88,11 @@ impl Worker {
         self
     }
 
+    /// The guest that the task is about.
+    pub fn vmid(&self, world: &World) -> Option<u32> {
+        world.task(&self.upid)?.id.parse().ok()
+    }
+
     /// How many stages are left.
     pub fn left(&self) -> usize {
         self.stages.len()
@@ -128,7 +135,8 @@ impl Worker {
 
     fn log(&self, world: &mut World, output: &Output) {
         if let Some(task) = world.task_mut(&self.upid) {
-            task.log.extend(output.lines.iter().map(|line| line.text.clone()));
+            let said = output.lines.iter().filter(|line| line.stream == Stream::Out);
+            task.log.extend(said.map(|line| line.text.clone()));
         }
     }
 }

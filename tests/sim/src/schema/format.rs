@@ -189,6 +189,11 @@ fn is_boot_device(text: &str) -> bool {
 const CONTENTS: [&str; 8] =
     ["images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import", "none"];
 
+/// The processor models that are built in.
+pub fn cpu_models() -> impl Iterator<Item = &'static str> {
+    CPU_MODELS.into_iter()
+}
+
 const CPU_MODELS: [&str; 67] = [
     "486",
     "Broadwell",
@@ -262,6 +267,15 @@ const CPU_MODELS: [&str; 67] = [
 /// Property strings whose keys the published schema leaves out.
 static STRINGS: LazyLock<BTreeMap<&str, BTreeMap<String, Definition>>> = LazyLock::new(|| {
     BTreeMap::from([
+        ("pve-tfa-config", {
+            let mut keys = table(&[("type", "", false), ("id", "", false), ("key", "", false)]);
+            keys.extend(table(&[("url", "", false), ("digits", "", false), ("step", "", false)]));
+            if let Some(definition) = keys.get_mut("type") {
+                definition.optional = false;
+                definition.values = Some(vec!["yubico".to_owned(), "oath".to_owned()]);
+            }
+            keys
+        }),
         ("pve-qm-boot", table(&[("legacy", "", true), ("order", "boot-order", false)])),
         ("pve-qm-ipconfig", {
             let mut keys = table(&[

@@ -229,6 +229,7 @@ impl Commands {
             let mut step = self.step(|world| worker.run(world));
             if let Step::Ran(output) = &mut step {
                 sink.lines(std::mem::take(&mut output.lines));
+                self.follow(std::mem::take(&mut output.follow));
                 let effects = std::mem::take(&mut output.effects);
                 match self.apply(effects, broken).await {
                     Ok(()) => continue,

@@ -8,6 +8,10 @@ use std::fs;
 use std::io;
 use std::io::Read;
 use std::path::Path;
+use std::path::PathBuf;
+
+use sha2::Digest;
+use sha2::Sha256;
 
 /// What is known of a file that is to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,43 @@ pub struct FileFacts {
     pub virtual_size: u64,
 }
 
+/// What an address of the web answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Web {
+    /// Bytes.
+    pub size: u64,
+    /// The type that the server names.
+    pub mime: String,
+    /// The status line of a failure, when there is nothing.
+    pub missing: Option<String>,
+    /// The SHA-256 of the content.
+    pub sum: String,
+    /// `qcow2` or `raw`, by the content.
+    pub format: String,
+    /// The file with the content, which says more than these values do.
+    pub file: Option<PathBuf>,
+}
+
+impl Web {
+    /// The SHA-256 of the content.
+    pub fn sum(&self) -> String {
+        let content = self.file.as_ref().and_then(|file| fs::read(file).ok());
+        content.map_or_else(|| self.sum.clone(), |content| hex::encode(Sha256::digest(content)))
+    }
+
+    /// The first bytes of the content, if they are known.
+    pub fn head(&self) -> Option<Vec<u8>> {
+        head(self.file.as_ref()?)
+    }
+}
+
+/// As much of a file as tells what it is.
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
 /// Files by path; those that are not given here are looked up on this machine, if that is allowed.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
@@ -25,6 +66,10 @@ pub struct Host {
     pub files: BTreeMap<String, (Vec<u8>, u64)>,
     /// Whether this machine's files count too.
     pub machine: bool,
+    /// Addresses that can be downloaded from.
+    pub web: BTreeMap<String, Web>,
+    /// The SHA-256 of downloaded files, by path.
+    pub sums: BTreeMap<String, String>,
 }
 
 impl Host {
@@ -42,9 +87,17 @@ impl Host {
             return None;
         }
         let length = fs::metadata(path).ok()?.len();
-        let mut head = Vec::new();
-        fs::File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
-        Some(facts(&head, length))
+        Some(facts(&head(Path::new(path))?, length))
+    }
+
+    /// What an address answers; nothing when nobody answers there.
+    pub fn web(&self, url: &str) -> Option<Web> {
+        let origin = |url: &str| url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        self.web.get(url).cloned().or_else(|| {
+            let served = self.web.keys().any(|known| origin(known) == origin(url));
+            let missing = Some("404 File not found".to_owned());
+            served.then(|| Web { missing, ..Web::default() })
+        })
     }
 
     /// A file's text.

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod api;
 mod facts;
+mod https;
 mod normalise;
 mod process;
 mod replay;

@@ -17,6 +17,14 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>"),
         (r"\$5\$[./0-9A-Za-z]+\$[./0-9A-Za-z]{43}", "<hash>"),
         (r"\b[0-9a-f]{32}  /", "<digest>  /"),
+        (r"pveupload-[0-9a-f]{32}", "pveupload-<id>"),
+        // Made from the address of the card.
+        (r"fe80::be24:11ff:[0-9a-f]{1,4}:[0-9a-f]{1,4}", "<link-local>"),
+        (r"instance-id: [0-9a-f]{40}", "instance-id: <id>"),
+        // What `wget` prints: its process and how fast it was.
+        (r"tmp_dwnl\.\d+", "tmp_dwnl.<pid>"),
+        (r"(?m)^ +0K .*$", "<progress>"),
+        (r"\([\d.]+ [KMG]B/s\)", "(<speed>)"),
         (r"ctime=\d+", "ctime=<time>"),
         (r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", "<time>"),
         (r"duration \d{2}:\d{2}:\d{2}", "duration <time>"),
@@ -31,6 +39,65 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     .map(|(pattern, put)| (Regex::new(pattern).unwrap(), put))
     .collect()
 });
+
+/// Ids that a run makes up: tasks, entries, recovery keys, digests.
+static IDS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        "^(UPID:.*:|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{4}(-[0-9a-f]{4}){3}|[0-9a-f]{40})$",
+    )
+    .unwrap()
+});
+
+/// Whether a text is an id that the next run makes up anew.
+pub(crate) fn is_id(text: &str) -> bool {
+    IDS.is_match(text)
+}
+
+/// Keys of an answer whose values are a machine's own.
+const OF_THE_MACHINE: [&str; 15] = [
+    "statistics",
+    "loadavg",
+    "memory",
+    "rootfs",
+    "current-kernel",
+    "kversion",
+    "ip",
+    "pid",
+    "pstart",
+    "starttime",
+    "endtime",
+    "ctime",
+    "ssl_fingerprint",
+    "netin",
+    "netout",
+];
+
+/// The body of an answer, in one order, without what differs from run to run.
+pub(crate) fn body(value: &Value) -> String {
+    json(ids(value)).to_string()
+}
+
+fn ids(value: &Value) -> Value {
+    match value {
+        Value::String(text) if is_id(text) && !text.starts_with("UPID") => Value::from("<id>"),
+        Value::String(text) => Value::from(normalise(text)),
+        Value::Array(items) => items.iter().map(ids).collect(),
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            let pairs = keys.into_iter().map(|key| {
+                let value = &map[key];
+                let nested = value.is_object() || value.is_array();
+                let machine = OF_THE_MACHINE.contains(&key.as_str())
+                    && (key != "memory" || nested)
+                    && !value.is_null();
+                (key.clone(), if machine { Value::from("<of the machine>") } else { ids(value) })
+            });
+            pairs.collect()
+        }
+        other => other.clone(),
+    }
+}
 
 /// Keys whose numbers are measured.
 const MEASURED: [&str; 11] = [
@@ -89,7 +156,8 @@ fn json(value: Value) -> Value {
         }
         Value::Object(map) => {
             let running = map.get("status").is_some_and(|status| status == "running");
-            let node = map.get("type").is_some_and(|kind| kind == "node");
+            let running = running || map.contains_key("cpuinfo");
+            let node = map.get("type").is_some_and(|kind| kind == "node" || kind == "storage");
             map.into_iter()
                 .map(|(key, value)| {
                     let figure = MEASURED.contains(&key.as_str())

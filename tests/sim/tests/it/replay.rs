@@ -146,7 +146,8 @@ fn before(name: &str, single: &mut World, cluster: &mut World) {
         "qm-set-nodes-wrong" => quorate(cluster, true),
         "qm-migrate" => start::vm(cluster, "pvea", 210, &[("boot", " ")]),
         "ha-manager-add" => {
-            single.ha.insert("vm:303".to_owned(), "started".to_owned());
+            let options = [("state".to_owned(), "started".to_owned())].into();
+            single.ha.insert("vm:303".to_owned(), options);
         }
         _ => {}
     }

@@ -82,7 +82,7 @@ pub(crate) fn cluster() -> World {
         ],
     );
     if let Some(guest) = world.guests.get_mut(&200) {
-        guest.running = Some(Running { pid: 691, since: START - 98 });
+        guest.running = Some(Running { pid: 691, since: START - 98, paused: false });
     }
     world
 }

@@ -1,0 +1,214 @@
+//! What `pve-tui create` prints and how it exits.
+
+use std::io;
+
+use pve_tui::connect::Secrets;
+use pve_tui::connect::Where;
+use pve_tui::headless::Exit;
+use pve_tui::headless::Options;
+use pve_tui::headless::create;
+use pve_tui::profile::Files;
+use pve_tui::prompt::Ask;
+use secrecy::SecretString;
+
+use crate::scene::Departures;
+use crate::scene::Scene;
+use crate::server::Reply;
+
+/// Nobody, or somebody who answers every question with the next word.
+struct Person(Vec<&'static str>);
+
+impl Ask for Person {
+    fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn line(&mut self, _question: &str) -> io::Result<String> {
+        Ok(self.0.remove(0).to_owned())
+    }
+
+    fn secret(&mut self, question: &str) -> io::Result<SecretString> {
+        self.line(question).map(SecretString::from)
+    }
+}
+
+struct Said {
+    exit: Exit,
+    out: String,
+    err: String,
+    writes: Vec<String>,
+}
+
+async fn said(departures: Departures, options: Options, person: Person) -> Said {
+    let scene = Scene::start("9.1", departures).await;
+    let directory = tempfile::tempdir().unwrap();
+    let files = Files { directory: directory.path().to_owned() };
+    let mut options = options;
+    options.place.server = Some(scene.server.address().to_string());
+    let mut person = person;
+    let token = format!("root@pam!ci={}", crate::secrets::TOKEN);
+    let secrets = Secrets { token: Some(token.clone().into()), password: None };
+    if person.0.first() != Some(&"yes") && person.0.first() != Some(&"untrusted") {
+        options.place.fingerprint = Some(scene.server.identity.fingerprint());
+    }
+    person.0.retain(|word| *word != "untrusted");
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let exit = create(&options, secrets, &files, &mut person, &mut out, &mut err).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (out, err) = (text(out), text(err));
+    for printed in [&out, &err] {
+        assert!(!printed.contains(crate::secrets::TOKEN), "{printed}");
+    }
+    let seen = scene.server.seen();
+    let writes = seen.iter().filter(|seen| seen.method != "GET");
+    Said { exit, out, err, writes: writes.map(crate::server::Seen::line).collect() }
+}
+
+fn options(set: &[&str]) -> Options {
+    Options {
+        place: Where::default(),
+        template: "default".to_owned(),
+        set: set.iter().map(|text| (*text).to_owned()).collect(),
+        dry_run: false,
+        json: false,
+        yes: true,
+    }
+}
+
+const NOBODY: Person = Person(Vec::new());
+
+#[tokio::test]
+async fn a_dry_run_shows_everything_and_writes_nothing() {
+    let options = Options { dry_run: true, ..options(&["general.name=web"]) };
+    let said = said(Vec::new(), options, NOBODY).await;
+    assert_eq!((said.exit, said.writes.len()), (Exit::Made, 0));
+    insta::assert_snapshot!(said.out, @"
+    POST /nodes/pve1/qemu
+      vmid=105
+      name=web
+      ostype=l26
+      sockets=1
+      cores=2
+      cpu=host
+      numa=0
+      memory=2048
+      bios=ovmf
+      machine=q35
+      scsihw=virtio-scsi-single
+      agent=1
+      efidisk0=ceph-pool:1,efitype=4m,pre-enrolled-keys=0
+      ide2=cephfs:iso/nixos-minimal-25.05.1.a-x86_64-linux.iso,media=cdrom
+      scsi0=ceph-pool:32,iothread=on,ssd=on
+      net0=virtio,bridge=vmbr9,firewall=1
+    On any node:
+      pvesh create /nodes/pve1/qemu --vmid 105 --name web --ostype l26 --sockets 1 --cores 2 --cpu host --numa 0 --memory 2048 --bios ovmf --machine q35 --scsihw virtio-scsi-single --agent 1 --efidisk0 ceph-pool:1,efitype=4m,pre-enrolled-keys=0 --ide2 cephfs:iso/nixos-minimal-25.05.1.a-x86_64-linux.iso,media=cdrom --scsi0 ceph-pool:32,iothread=on,ssd=on --net0 virtio,bridge=vmbr9,firewall=1
+      pvesh set /nodes/pve1/qemu/105/config --serial0 socket --vga serial0
+      pvesh create /cluster/ha/resources --sid vm:105 --state stopped
+    The same on this node:
+      qm create 105 --name web --ostype l26 --sockets 1 --cores 2 --cpu host --numa 0 --memory 2048 --bios ovmf --machine q35 --scsihw virtio-scsi-single --agent 1 --efidisk0 ceph-pool:1,efitype=4m,pre-enrolled-keys=0 --ide2 cephfs:iso/nixos-minimal-25.05.1.a-x86_64-linux.iso,media=cdrom --scsi0 ceph-pool:32,iothread=on,ssd=on --net0 virtio,bridge=vmbr9,firewall=1
+      qm set 105 --serial0 socket --vga serial0
+      ha-manager add vm:105 --state stopped
+    ");
+}
+
+#[tokio::test]
+async fn a_dry_run_in_json_names_what_is_missing() {
+    let granted = crate::scene::privileges().replace("SDN.Use", "SDN.Audit");
+    let granted = Reply::data(&format!(r#"{{"/":{{{granted}}}}}"#));
+    let options = Options { dry_run: true, json: true, ..options(&[]) };
+    let said = said(vec![("GET /access/permissions", granted)], options, NOBODY).await;
+    assert_eq!((said.exit, said.writes.len()), (Exit::Refused, 0));
+    let document: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    insta::assert_snapshot!(format!("{:#}", serde_json::json!([document["missing"], document["grants"]])), @r#"
+    [
+      [
+        "SDN.Use on /sdn/zones/localnetwork/vmbr9 (for the bridge)"
+      ],
+      [
+        "pveum acl modify /sdn/zones/localnetwork/vmbr9 --tokens 'root@pam!ci' --roles PVESDNUser"
+      ]
+    ]
+    "#);
+}
+
+#[tokio::test]
+async fn it_is_made_and_told_step_by_step() {
+    let said = said(Vec::new(), options(&[]), NOBODY).await;
+    assert_eq!((said.exit, said.exit.code()), (Exit::Made, 0));
+    insta::assert_snapshot!(said.out, @"
+    VM creation > checking privileges: [*] comparing privileges with what is needed
+    VM creation > checking privileges: [+] root@pam!ci may do all of it
+    VM creation > creating through the API: [*] creating VM 105 on pve1
+    VM creation > creating through the API:   TASK OK
+    VM creation > creating through the API: [+] VM 105 is made on pve1
+    VM creation > setting up serial console: [*] setting serial0=socket and vga=serial0
+    VM creation > setting up serial console: [+] the web UI's console is the serial terminal
+    VM creation > adding to HA: [*] putting the VM under HA as stopped
+    VM creation > adding to HA: [+] HA keeps the VM stopped
+    VM 105 on pve1 is made.
+    ");
+    assert_eq!(said.err, "");
+}
+
+#[tokio::test]
+async fn wrong_input_is_named_before_anybody_is_asked() {
+    let said = said(Vec::new(), options(&["cpu.cores=0"]), NOBODY).await;
+    assert_eq!((said.exit, said.exit.code()), (Exit::Input, 2));
+    insta::assert_snapshot!(said.err, @"cpu.cores: '0' is not a whole number from 1 to 256");
+    let problems =
+        self::said(Vec::new(), options(&["disk.storage=fast", "os.iso=none.iso"]), NOBODY).await;
+    assert_eq!((problems.exit, problems.writes.len()), (Exit::Input, 0));
+    insta::assert_snapshot!(problems.err, @"
+    os.iso: 'none.iso' is not there; there is cephfs:iso/nixos-minimal-25.05.1.a-x86_64-linux.iso
+    disks.0.storage: 'fast' is not there; there is ceph-pool
+    ");
+}
+
+#[tokio::test]
+async fn without_yes_and_without_anybody_nothing_is_made() {
+    let options = || Options { yes: false, ..options(&[]) };
+    let nobody = said(Vec::new(), options(), NOBODY).await;
+    assert_eq!((nobody.exit, nobody.writes.len()), (Exit::Input, 0));
+    let doubtful = said(Vec::new(), options(), Person(vec!["n"])).await;
+    assert_eq!((doubtful.exit, doubtful.writes.len()), (Exit::Input, 0));
+    assert!(doubtful.err.contains("Memory size                  2048 MiB"), "{}", doubtful.err);
+    assert_eq!(said(Vec::new(), options(), Person(vec!["y"])).await.exit, Exit::Made);
+}
+
+#[tokio::test]
+async fn each_end_has_its_code() {
+    let error = |status, text: &str| Reply::status(status, text, "");
+    let (post, ha) = ("POST /nodes/pve1/qemu", "POST /cluster/ha/resources");
+    let put = "PUT /nodes/pve1/qemu/105/config";
+    for (departure, exit, code) in [
+        ((post, error(500, "storage 'x' does not exist")), Exit::Refused, 3),
+        ((put, error(403, "Permission check failed")), Exit::Incomplete, 4),
+        ((ha, error(403, "Permission check failed")), Exit::Incomplete, 4),
+        (("GET /nodes/pve1/tasks/UPID", error(403, "Permission check failed")), Exit::Unknown, 5),
+    ] {
+        let said = said(vec![departure], options(&[]), NOBODY).await;
+        assert_eq!((said.exit, said.exit.code()), (exit, code), "{}", said.err);
+        assert!(!said.err.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_proposed_number_that_is_taken_is_replaced_and_one_that_was_said_is_not() {
+    let taken =
+        || Reply::status(500, "unable to create VM 105 - VM 105 already exists on node 'x'", "");
+    let post = "POST /nodes/pve1/qemu";
+    let said_number = said(vec![(post, taken())], options(&["general.vmid=105"]), NOBODY).await;
+    assert_eq!((said_number.exit, said_number.writes.len()), (Exit::Refused, 1));
+    let proposed = said(vec![(post, taken()), (post, taken())], options(&[]), NOBODY).await;
+    assert_eq!((proposed.exit, proposed.writes.len()), (Exit::Made, 5));
+}
+
+#[tokio::test]
+async fn an_unknown_certificate_is_shown_and_a_person_decides() {
+    let nobody = said(Vec::new(), options(&[]), Person(vec!["untrusted"])).await;
+    assert_eq!((nobody.exit, nobody.writes.len()), (Exit::Refused, 0));
+    assert!(nobody.err.contains("--fingerprint"), "{}", nobody.err);
+    assert_eq!(said(Vec::new(), options(&[]), Person(vec!["yes"])).await.exit, Exit::Made);
+    let refused = said(Vec::new(), options(&[]), Person(vec!["untrusted", "no"])).await;
+    assert_eq!((refused.exit, refused.writes.len()), (Exit::Refused, 0));
+}

@@ -1,0 +1,4 @@
+//! The real binary in a real terminal.
+
+mod manners;
+mod pty;
