@@ -293,7 +293,7 @@ fn answer(
     }
     let vmid = all.get("vmid").and_then(|text| text.parse().ok()).unwrap_or_default();
     let request = Request { caller, node: &node, vmid, parameters: &all };
-    dispatch::dispatch(world, endpoint, request)
+    dispatch::dispatch(world, endpoint, request, path)
 }
 
 /// A node must exist and answer.

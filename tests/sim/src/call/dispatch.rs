@@ -27,6 +27,7 @@ pub(super) fn dispatch(
     world: &mut World,
     endpoint: &str,
     request: Request<'_>,
+    path: &str,
 ) -> Result<Answer, Died> {
     match endpoint {
         "GET /version" => Ok(list::version(world)),
@@ -79,7 +80,7 @@ pub(super) fn dispatch(
                 .or_else(|| agent::dispatch(world, endpoint, request))
                 .or_else(|| transfer::dispatch(world, endpoint, request));
             answer.unwrap_or_else(|| {
-                let (method, path) = endpoint.split_once(' ').unwrap_or_default();
+                let (method, _) = endpoint.split_once(' ').unwrap_or_default();
                 let text = format!("Method '{method} {path}' not implemented");
                 Err(Died { status: 501, exit: 1, ..Died::new(text) })
             })

@@ -30,7 +30,9 @@ pub fn version(world: &World) -> Answer {
         Release::V9_2 => {
             json!({"version": "9.2.11", "release": "9.2", "repoid": "14a22df35955d97d"})
         }
-        Release::V8_4 => json!({"version": "8.4.9", "release": "8.4", "repoid": "649acf70"}),
+        Release::V8_4 => {
+            json!({"version": "8.4.9", "release": "8.4", "repoid": "649acf70aab54798"})
+        }
     })
 }
 
@@ -76,10 +78,10 @@ pub fn node_status(world: &World, request: Request<'_>) -> Answer {
     let Some(node) = world.nodes.get(request.node) else { return Answer::data(Value::Null) };
     let version = match world.release {
         Release::V9_2 => "pve-manager/9.2.11/14a22df35955d97d",
-        Release::V8_4 => "pve-manager/8.4.9/649acf70",
+        Release::V8_4 => "pve-manager/8.4.9/649acf70aab54798",
     };
     let total = node.memory;
-    Answer::data(json!({
+    let mut status = json!({
         "boot-info": {"mode": "legacy-bios"},
         "cpu": 0.02,
         "cpuinfo": {
@@ -106,7 +108,16 @@ pub fn node_status(world: &World, request: Request<'_>) -> Answer {
         "swap": {"free": 0, "total": 0, "used": 0},
         "uptime": world.now.saturating_sub(node.since),
         "wait": 0,
-    }))
+    });
+    if world.release == Release::V8_4 {
+        // These came with the next release.
+        for (part, key) in [("cpuinfo", "family"), ("cpuinfo", "vendor"), ("memory", "available")] {
+            if let Some(part) = status[part].as_object_mut() {
+                part.remove(key);
+            }
+        }
+    }
+    Answer::data(status)
 }
 
 /// `GET /cluster/status`.
@@ -270,8 +281,13 @@ pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         entry.insert("clipboard".to_owned(), Value::Null);
     }
     let managed = world.ha.get(&format!("vm:{vmid}"));
-    let ha =
-        managed.map_or_else(|| json!({"managed": 0}), |_| json!({"managed": 1, "state": null}));
+    let ha = match (managed, world.release) {
+        (None, _) => json!({"managed": 0}),
+        (Some(_), Release::V9_2) => json!({"managed": 1, "state": null}),
+        (Some(options), Release::V8_4) => {
+            json!({"managed": 1, "state": null, "group": options.get("group")})
+        }
+    };
     entry.insert("ha".to_owned(), ha);
     Ok(Answer::data(Value::Object(entry)))
 }
