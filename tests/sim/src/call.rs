@@ -18,6 +18,7 @@ use crate::world::World;
 
 pub mod access;
 mod agent;
+pub mod cloud_init;
 mod cluster;
 mod cpu;
 pub mod create;

@@ -93,7 +93,8 @@ pub(super) fn root_only(request: Request<'_>) -> Result<(), Died> {
     }
     for (key, value) in request.parameters {
         match key.as_str() {
-            "args" | "hookscript" | "lock" | "ivshmem" | "affinity" => {
+            "args" | "hookscript" | "lock" | "ivshmem" | "affinity" | "arch" | "amd-sev"
+            | "intel-tdx" => {
                 return Err(Died::new(format!("only root can set '{key}' config")));
             }
             _ if key.starts_with("hostpci") && !value.contains("mapping=") => {

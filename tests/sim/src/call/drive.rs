@@ -95,6 +95,7 @@ pub fn parse(
     let file =
         ["", "file", "volume"].iter().find_map(|key| options.remove(key)).unwrap_or_default();
     let import = options.remove("import-from");
+    options.tidy_booleans();
     let wish = if matches!(file.as_str(), "none" | "cdrom") || file.starts_with('/') {
         Wish::Kept(file)
     } else {

@@ -12,7 +12,6 @@ use crate::call::Died;
 use crate::call::Request;
 use crate::call::guard;
 use crate::call::seed::boot_slot;
-use crate::call::seed::seed;
 use crate::schema::Properties;
 use crate::schema::Release;
 use crate::world::Guest;
@@ -293,7 +292,7 @@ pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
 }
 
 /// An option's value as the API types it.
-fn typed(key: &str, value: &str) -> Value {
+pub(super) fn typed(key: &str, value: &str) -> Value {
     if key == "cipassword" {
         return json!(MASK);
     }
@@ -357,51 +356,4 @@ pub fn pending(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         json!(entry)
     });
     Ok(Answer::data(entries.chain([digest]).collect()))
-}
-
-/// `GET /nodes/{node}/qemu/{vmid}/cloudinit`: what the cloud-init drive holds, and what it will.
-pub fn cloud_init(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let configuration = &guest.configuration;
-    let held = &configuration.options;
-    let mut entries = Vec::new();
-    for key in ["ciuser", "cipassword", "sshkeys", "searchdomain", "nameserver"] {
-        let (held, wanted) = (held.get(key).map(String::as_str), configuration.wanted(key));
-        let mut entry = json!({"key": key});
-        match (held, wanted) {
-            (None, None) => continue,
-            (held, wanted) => {
-                if let Some(held) = held {
-                    entry["value"] = typed(key, held);
-                }
-                if let Some(wanted) = wanted.filter(|wanted| held != Some(wanted)) {
-                    entry["pending"] = typed(key, wanted);
-                }
-            }
-        }
-        entries.push(entry);
-    }
-    Ok(Answer::data(Value::Array(entries)))
-}
-
-/// `GET /nodes/{node}/qemu/{vmid}/cloudinit/dump`.
-pub fn dump(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let seed = seed(vmid, &guest.configuration.merged());
-    Ok(Answer::data(json!(match request.get("type") {
-        Some("network") => seed.network_config,
-        Some("meta") => seed.meta_data,
-        _ => seed.user_data,
-    })))
-}
-
-/// `PUT /nodes/{node}/qemu/{vmid}/cloudinit`.
-pub fn regenerate(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let text = "generating cloud-init ISO".to_owned();
-    let line = crate::call::Line { stream: crate::call::Stream::Out, text };
-    Ok(Answer { lines: vec![line], ..Answer::data(Value::Null) })
 }
