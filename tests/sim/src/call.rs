@@ -18,6 +18,7 @@ use crate::world::World;
 
 pub mod access;
 mod agent;
+pub mod cloud_init;
 mod cluster;
 mod cpu;
 pub mod create;
@@ -293,7 +294,7 @@ fn answer(
     }
     let vmid = all.get("vmid").and_then(|text| text.parse().ok()).unwrap_or_default();
     let request = Request { caller, node: &node, vmid, parameters: &all };
-    dispatch::dispatch(world, endpoint, request)
+    dispatch::dispatch(world, endpoint, request, path)
 }
 
 /// A node must exist and answer.
