@@ -160,7 +160,10 @@ fn role(privilege: &str) -> &'static str {
 fn grants(missing: &[Need], account: &str) -> Vec<String> {
     let mut who = Vec::new();
     if let Some((user, _)) = account.rsplit_once('!') {
-        who.push(format!("--users {}", quoted(user)));
+        // root@pam may do everything without being granted it.
+        if user != "root@pam" {
+            who.push(format!("--users {}", quoted(user)));
+        }
         who.push(format!("--tokens {}", quoted(account)));
     } else {
         who.push(format!("--users {}", quoted(account)));

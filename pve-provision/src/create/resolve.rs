@@ -309,7 +309,12 @@ impl Resolver<'_> {
             let preset = self.draft.preset(key).filter(|_| rule.preset);
             take_default(&mut answer, preset.unwrap_or(&rule.own));
         }
-        if let (Some(problem), true) = (rule.required, answer.value.is_empty())
+        let row = key.field.row();
+        // An image has its own words for that.
+        let must_choose =
+            row.input == Input::Choice && row.empty.is_empty() && key.field != Field::Iso;
+        let required = rule.required.or(must_choose.then_some("one has to be chosen"));
+        if let (Some(problem), true) = (required, answer.value.is_empty())
             && answer.choices != Choices::Loading
             && answer.problems.is_empty()
         {

@@ -35,8 +35,11 @@ impl Value {
     /// Reads what a person typed; an empty text is an empty answer.
     pub fn parse(input: Input, text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
-        if text.is_empty() {
-            return Ok(if input == Input::List { Self::List(Vec::new()) } else { Self::Empty });
+        match input {
+            Input::List if text.is_empty() => return Ok(Self::List(Vec::new())),
+            Input::Flag => {}
+            _ if text.is_empty() => return Ok(Self::Empty),
+            _ => {}
         }
         let wrong = |wanted: String| Err(InvalidValue { text: text.to_owned(), wanted });
         match input {
@@ -181,6 +184,7 @@ mod tests {
 
     #[test]
     fn empty_is_an_answer() {
+        assert!(Value::parse(Input::Flag, "").is_err());
         assert_eq!(Value::parse(Input::Number(1, 2), " "), Ok(Value::Empty));
         assert_eq!(Value::parse(Input::List, ""), Ok(Value::List(Vec::new())));
         assert_eq!(

@@ -125,8 +125,7 @@ async fn a_dry_run_in_json_names_what_is_missing() {
         "SDN.Use on /sdn/zones/localnetwork/vmbr9 (for the bridge)"
       ],
       [
-        "pveum acl modify /sdn/zones/localnetwork/vmbr9 --tokens 'root@pam!ci' --roles PVESDNUser",
-        "pveum acl modify /sdn/zones/localnetwork/vmbr9 --users root@pam --roles PVESDNUser"
+        "pveum acl modify /sdn/zones/localnetwork/vmbr9 --tokens 'root@pam!ci' --roles PVESDNUser"
       ]
     ]
     "#);

@@ -7,4 +7,5 @@ mod durability;
 mod install;
 mod scenarios;
 mod specification;
+mod tui;
 mod wizard;
