@@ -59,7 +59,7 @@ pub fn stale() -> anyhow::Result<Vec<String>> {
             stale.push(format!("{page}: {name}"));
         }
     }
-    let (path, text, fresh) = pictures()?;
+    let (_, text, fresh) = pictures()?;
     if fresh != text {
         stale.push(format!("{WIZARD}: pictures"));
     }
