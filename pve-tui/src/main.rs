@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: screens, unless a command is named.
 
 use std::io;
 use std::io::Write as _;
@@ -15,12 +15,14 @@ use pve_tui::prompt::Terminal;
 use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 
-/// Makes virtual machines on Proxmox VE.
+/// Makes virtual machines on Proxmox VE: Create VM on screens, or without them.
 #[derive(Debug, Parser)]
-#[command(version, subcommand_required = true, arg_required_else_help = true)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    screens: pve_tui::Options,
 }
 
 #[derive(Debug, Subcommand)]
@@ -38,15 +40,30 @@ enum Command {
     Create(Box<Options>),
 }
 
-#[tokio::main]
+// One thread is enough for a person, and sleeps when there is nothing to do.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let files = Files::from_environment(|name| std::env::var_os(name));
+    match arguments.command {
+        Some(Command::Create(options)) => create(*options, &files).await,
+        None => show(arguments.screens, files).await,
+    }
+}
+
+async fn show(mut options: pve_tui::Options, files: Files) -> ExitCode {
+    options.server = options.server.or_else(|| std::env::var("PVE_SERVER").ok());
+    match pve_tui::run(options, files).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&format!("{error:#}")),
+    }
+}
+
+async fn create(mut options: Options, files: &Files) -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let secret = |name| std::env::var(name).ok().map(SecretString::from);
     let secrets = Secrets { token: secret("PVE_TOKEN"), password: secret("PVE_PASSWORD") };
-    let files = Files::from_environment(|name| std::env::var_os(name));
-    let Command::Create(mut options) = arguments.command;
     let place = &mut options.place;
     place.server = place.server.take().or_else(|| std::env::var("PVE_SERVER").ok());
     if let (None, Ok(user)) = (&place.user, std::env::var("PVE_USER")) {
@@ -56,7 +73,7 @@ async fn main() -> ExitCode {
         }
     }
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let exit = headless::create(&options, secrets, &files, &mut Terminal, &mut out, &mut err).await;
+    let exit = headless::create(&options, secrets, files, &mut Terminal, &mut out, &mut err).await;
     ExitCode::from(exit.code())
 }
 

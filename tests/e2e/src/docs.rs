@@ -39,6 +39,11 @@ pub fn write() -> anyhow::Result<Vec<String>> {
             changed.push(format!("{page}: {name}"));
         }
     }
+    let (path, text, fresh) = pictures()?;
+    if fresh != text {
+        fs::write(&path, fresh)?;
+        changed.push(format!("{}: pictures", path.display()));
+    }
     Ok(changed)
 }
 
@@ -51,7 +56,30 @@ pub fn stale() -> anyhow::Result<Vec<String>> {
             stale.push(format!("{page}: {name}"));
         }
     }
+    let (path, text, fresh) = pictures()?;
+    if fresh != text {
+        stale.push(format!("{}: pictures", path.display()));
+    }
     Ok(stale)
+}
+
+/// The wizard's guide, as it is and with its pictures made anew from the screens that the tests
+/// hold the program to.
+fn pictures() -> anyhow::Result<(PathBuf, String, String)> {
+    let path = repository().join("docs/guide/wizard.md");
+    let text = fs::read_to_string(&path)?;
+    let snapshots = repository().join("pve-tui/src/tests/snapshots");
+    let mut fresh = text.clone();
+    for part in text.split("<!-- generated: ").skip(1) {
+        let name = part.split(" -->").next().unwrap_or_default();
+        let file = format!("pve_tui__tests__{}.snap", name.replace(' ', "__"));
+        let snapshot = fs::read_to_string(snapshots.join(&file))
+            .with_context(|| format!("there is no screen {name}"))?;
+        let screen = snapshot.splitn(3, "---\n").nth(2).context("a snapshot has a head")?;
+        let picture = format!("```text\n{}\n```\n", screen.trim_end());
+        fresh = replaced(&fresh, name, &picture).with_context(|| format!("{name} has no end"))?;
+    }
+    Ok((path, text, fresh))
 }
 
 fn reference() -> PathBuf {

@@ -9,3 +9,4 @@ pub mod redact;
 pub mod rig;
 pub mod server;
 pub mod sse;
+pub mod wizard;

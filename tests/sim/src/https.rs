@@ -139,7 +139,10 @@ pub fn respond(world: &mut World, node: &str, request: &Request) -> Reply {
 
 /// Answers a call that has been read.
 pub fn answer(world: &mut World, node: &str, request: &Request, wanted: Wanted) -> Reply {
-    let found = call::route(wanted.method, &wanted.path).map(|(endpoint, _)| endpoint);
+    let routed = call::route(wanted.method, &wanted.path);
+    let remote = routed.as_ref().and_then(|(_, named)| named.get("node"));
+    let remote = remote.is_some_and(|named| named != node && named != "localhost");
+    let found = routed.as_ref().map(|(endpoint, _)| *endpoint);
     let caller = if found.is_some_and(guard::is_open) && request.token().is_none() {
         Caller { user: String::new(), node: node.to_owned() }
     } else {
@@ -166,7 +169,18 @@ pub fn answer(world: &mut World, node: &str, request: &Request, wanted: Wanted) 
     let effects = std::mem::take(&mut answer.effects);
     let worker = answer.worker.take();
     let protected = found.is_some_and(guard::is_protected);
-    let response = written(wanted.format, protected, &answer);
+    let way = match (remote, wanted.method) {
+        (false, _) if protected => Way::Daemon,
+        (false, _) => Way::Here,
+        // What is not safe to repeat is handed on over a connection of its own.
+        (true, Method::Post) => Way::Daemon,
+        (true, _) if protected => Way::OtherDaemon,
+        (true, _) => Way::Other,
+    };
+    let mut response = written(wanted.format, way, &answer);
+    if request.closes() {
+        response.connection = vec!["close"];
+    }
     let Wanted { method, path, parameters, .. } = wanted;
     let made = Some(Made { method, path, parameters, user: caller.user });
     Reply { response, effects, worker, made }
@@ -174,11 +188,29 @@ pub fn answer(world: &mut World, node: &str, request: &Request, wanted: Wanted) 
 
 /// A failed call as it is written.
 pub fn failure(answer: &Answer) -> Response {
-    written(Format::Json, false, answer)
+    written(Format::Json, Way::Here, answer)
 }
 
-fn written(format: Format, protected: bool, answer: &Answer) -> Response {
-    let connection: &[&str] = if protected { &["close", "Keep-Alive"] } else { &["Keep-Alive"] };
+/// Who made an answer; each leaves its `Connection` headers.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// The node that was asked.
+    Here,
+    /// Its privileged daemon.
+    Daemon,
+    /// Another node.
+    Other,
+    /// The daemon of another node.
+    OtherDaemon,
+}
+
+fn written(format: Format, way: Way, answer: &Answer) -> Response {
+    let connection: &[&str] = match way {
+        Way::Here => &["Keep-Alive"],
+        Way::Daemon => &["close", "Keep-Alive"],
+        Way::Other => &["Keep-Alive", "Keep-Alive"],
+        Way::OtherDaemon => &["close,Keep-Alive", "Keep-Alive"],
+    };
     if answer.status < 400 {
         let mut body = answer.beside.clone();
         body.insert("data".to_owned(), answer.data.clone());

@@ -95,8 +95,10 @@ pub struct Node {
     pub id: u32,
     /// Its address, as `.members` names it.
     pub address: Ipv4Addr,
-    /// Whether it is up.
+    /// Whether it is up, as the cluster sees it.
     pub online: bool,
+    /// How others reach its API; a node that is not online is not reached at all.
+    pub link: Link,
     /// Flags as `/proc/cpuinfo` spells them, separated by blanks.
     pub flags: String,
     /// The processor's model name.
@@ -109,6 +111,18 @@ pub struct Node {
     pub since: u64,
     /// The SHA-256 of its certificate, in pairs of digits with colons.
     pub fingerprint: String,
+}
+
+/// What a call that is handed on to a node meets there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Link {
+    /// It is answered.
+    #[default]
+    Up,
+    /// The node is there, its API is not.
+    Refused,
+    /// Nobody is there, which the cluster may not know yet.
+    Gone,
 }
 
 /// VM or container.
@@ -172,6 +186,7 @@ impl Node {
             id,
             address,
             online: true,
+            link: Link::Up,
             flags: FLAGS.to_owned(),
             model: "AMD EPYC".to_owned(),
             cpus: 2,

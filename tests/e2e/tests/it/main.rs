@@ -4,8 +4,8 @@
 
 mod documents;
 mod durability;
-mod input;
 mod install;
 mod scenarios;
 mod specification;
+mod tui;
 mod wizard;

@@ -1,6 +1,7 @@
 //! The guest agent: what a VM says of itself.
 
 use std::net::Ipv4Addr;
+use std::net::Ipv6Addr;
 
 use serde_json::Value;
 use serde_json::json;
@@ -35,11 +36,31 @@ pub(super) fn dispatch(
 
 fn index() -> Answer {
     let names = [
-        "exec", "exec-status", "file-read", "file-write", "fsfreeze-freeze", "fsfreeze-status",
-        "fsfreeze-thaw", "fstrim", "get-fsinfo", "get-host-name", "get-memory-block-info",
-        "get-memory-blocks", "get-osinfo", "get-time", "get-timezone", "get-users", "get-vcpus",
-        "info", "network-get-interfaces", "ping", "set-user-password", "shutdown",
-        "suspend-disk", "suspend-hybrid", "suspend-ram",
+        "exec",
+        "exec-status",
+        "file-read",
+        "file-write",
+        "fsfreeze-freeze",
+        "fsfreeze-status",
+        "fsfreeze-thaw",
+        "fstrim",
+        "get-fsinfo",
+        "get-host-name",
+        "get-memory-block-info",
+        "get-memory-blocks",
+        "get-osinfo",
+        "get-time",
+        "get-timezone",
+        "get-users",
+        "get-vcpus",
+        "info",
+        "network-get-interfaces",
+        "ping",
+        "set-user-password",
+        "shutdown",
+        "suspend-disk",
+        "suspend-hybrid",
+        "suspend-ram",
     ];
     Answer::data(names.iter().map(|name| json!({"name": name})).collect())
 }
@@ -75,20 +96,35 @@ fn said(world: &World, request: Request<'_>, command: &str) -> Option<Value> {
         }),
         "info" => json!({"version": "10.0.13", "supported_commands": []}),
         "network-get-interfaces" => {
-            let loopback = interface("lo", "00:00:00:00:00:00", &[
-                (Ipv4Addr::LOCALHOST.to_string(), 8, "ipv4"),
-                ("::1".to_owned(), 128, "ipv6"),
-            ]);
+            let loopback = interface(
+                "lo",
+                "00:00:00:00:00:00",
+                &[(Ipv4Addr::LOCALHOST.to_string(), 8, "ipv4"), ("::1".to_owned(), 128, "ipv6")],
+            );
             let mut interfaces = vec![loopback];
             if let Some(mac) = spec.mac.as_deref() {
                 let prefix = spec.prefix.unwrap_or(24);
                 let address = spec.address.map(|address| (address.to_string(), prefix, "ipv4"));
-                interfaces.push(interface("eth0", &mac.to_lowercase(), address.as_slice()));
+                let local = link_local(mac).map(|address| (address.to_string(), 64, "ipv6"));
+                let addresses: Vec<(String, u8, &str)> = address.into_iter().chain(local).collect();
+                interfaces.push(interface("eth0", &mac.to_lowercase(), &addresses));
             }
             json!(interfaces)
         }
         _ => return None,
     })
+}
+
+/// The address that a card gives itself.
+fn link_local(mac: &str) -> Option<Ipv6Addr> {
+    let parts: Result<Vec<u16>, _> =
+        mac.split(':').map(|part| u16::from_str_radix(part, 16)).collect();
+    let mut parts = parts.ok().filter(|parts| parts.len() == 6)?;
+    // The bit that says that the address is a local one is turned over.
+    parts[0] ^= 2;
+    parts.splice(3..3, [0xff, 0xfe]);
+    let pair = |index: usize| parts[index] << 8 | parts[index + 1];
+    Some(Ipv6Addr::new(0xfe80, 0, 0, 0, pair(0), pair(2), pair(4), pair(6)))
 }
 
 fn interface(name: &str, mac: &str, addresses: &[(String, u8, &str)]) -> Value {

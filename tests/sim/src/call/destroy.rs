@@ -7,6 +7,8 @@ use crate::call::Request;
 use crate::call::Worker;
 use crate::call::drive;
 use crate::effect::Effect;
+use crate::schema::Properties;
+use crate::schema::parse_volume_id;
 use crate::world::World;
 
 /// Removes a stopped VM and its disks.
@@ -57,11 +59,24 @@ pub fn destroy(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
     })))
 }
 
+/// Says of a disk that it had gone before.
+fn say_missing(world: &World, node: &str, vmid: u32, value: &str, output: &mut Output) {
+    let drive = Properties::parse(value);
+    let Some((storage, name)) = drive.bare().and_then(parse_volume_id) else { return };
+    let Some(found) = world.storages.get(storage) else { return };
+    let own = name.split_once('/').is_some_and(|(owner, _)| owner == vmid.to_string());
+    if own && world.volume(node, storage, name).is_none() {
+        let path = world.path_of(found, name);
+        output.say(format!("disk image '{path}' does not exist"));
+    }
+}
+
 fn remove(world: &mut World, node: &str, vmid: u32, unreferenced: bool, output: &mut Output) {
     let Some(guest) = world.guests.remove(&vmid) else { return };
     let configuration = guest.configuration;
     for (key, value) in configuration.options.iter().chain(&configuration.pending) {
         if crate::world::is_disk_slot(key) || key.starts_with("unused") {
+            say_missing(world, node, vmid, value, output);
             drive::free(world, node, vmid, value, output);
         }
     }

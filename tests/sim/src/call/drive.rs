@@ -229,6 +229,9 @@ pub fn make(
             let wanted = (storage.as_str(), format.as_str(), *size);
             let disk = allocate(world, node, vmid, wanted, None, output)?;
             created_effect(world, node, &disk, output);
+            if slot == "efidisk0" {
+                say_variables(&options, disk.size, output);
+            }
             options.set("size", &format_size(disk.size));
             (disk.id(), true)
         }
@@ -258,6 +261,17 @@ pub fn make(
         output.say(format!("{slot}: successfully created disk '{value}'"));
     }
     Ok(value)
+}
+
+/// What is printed when firmware variables are copied to their disk.
+fn say_variables(options: &Properties, size: u64, output: &mut Output) {
+    for line in progress(size) {
+        output.say(line);
+    }
+    let keys = if options.get("pre-enrolled-keys") == Some("1") { ".ms" } else { "" };
+    let file = format!("/usr/share/pve-edk2-firmware//OVMF_VARS_4M{keys}.fd");
+    output.say(format!("INFO: reading raw edk2 varstore from {file}"));
+    output.say("INFO: var store range: 0x64 -> 0x40000");
 }
 
 fn cloud_init(

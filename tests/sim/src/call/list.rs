@@ -55,11 +55,14 @@ pub(super) fn node_entry(world: &World, caller: &Caller, name: &str, node: &Node
     if !guard::has(world, caller, &format!("/nodes/{name}"), "Sys.Audit") {
         return entry;
     }
-    if let (Some(entry), true) = (entry.as_object_mut(), node.online) {
+    if let Some(entry) = entry.as_object_mut() {
         let mut put = |key: &str, value: Value| entry.insert(key.to_owned(), value);
         put("maxcpu", json!(node.cpus));
         put("maxdisk", json!(270_553_174_016_u64));
         put("maxmem", json!(node.memory));
+        if !node.online {
+            return Value::Object(entry.clone());
+        }
         put("cpu", json!(0.02));
         put("disk", json!(27_405_402_112_u64));
         put("mem", json!(2_405_281_792_u64));
@@ -183,9 +186,7 @@ pub fn vms(world: &World, request: Request<'_>) -> Answer {
         .guests
         .iter()
         .filter(|(_, guest)| guest.kind == Kind::Qemu && guest.node == request.node)
-        .filter(|(vmid, _)| {
-            guard::has(world, request.caller, &format!("/vms/{vmid}"), "VM.Audit")
-        })
+        .filter(|(vmid, _)| guard::has(world, request.caller, &format!("/vms/{vmid}"), "VM.Audit"))
         .map(|(vmid, guest)| {
             let mut entry = common(world, *vmid, guest);
             if request.flag("full") {
@@ -265,7 +266,9 @@ pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     if agent.bare().or_else(|| agent.get("enabled")) == Some("1") {
         entry.insert("agent".to_owned(), json!(1));
     }
-    entry.insert("clipboard".to_owned(), Value::Null);
+    if guest.configuration.get("vga").is_some() {
+        entry.insert("clipboard".to_owned(), Value::Null);
+    }
     let managed = world.ha.get(&format!("vm:{vmid}"));
     let ha =
         managed.map_or_else(|| json!({"managed": 0}), |_| json!({"managed": 1, "state": null}));

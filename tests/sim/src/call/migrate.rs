@@ -39,8 +39,14 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
     if guest.running.is_some() && !online {
         return Err(Died::new("can't migrate running VM without --online"));
     }
-    for (storage, _) in volumes(guest) {
-        drive::usable_storage(world, &target, &storage)?;
+    let aimed = request.get("targetstorage").filter(|storage| *storage != "1").map(str::to_owned);
+    match &aimed {
+        Some(storage) => drop(drive::usable_storage(world, &target, storage)?),
+        None => {
+            for (storage, _) in volumes(guest) {
+                drive::usable_storage(world, &target, &storage)?;
+            }
+        }
     }
     let with_disks = request.flag("with-local-disks");
     let upid = world.begin_task(&node, "qmigrate", &request.id(), &request.caller.user);
@@ -68,7 +74,7 @@ pub fn migrate(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
             })
             .then(move |world, output| {
                 let clock = clock(world.now);
-                move_disks(world, &owner, &aim, vmid, output);
+                move_disks(world, &owner, &aim, vmid, aimed.as_deref(), output);
                 if let Some(guest) = world.guests.get_mut(&vmid) {
                     guest.node.clone_from(&aim);
                     guest.configuration.options.remove("lock");
@@ -99,7 +105,8 @@ pub fn precheck(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         if world.storages.get(storage).is_some_and(crate::world::Storage::shared) {
             continue;
         }
-        let size = world.volume(node, storage, name).map(|volume| volume.size);
+        let size = drive.get("size").and_then(crate::world::parse_size);
+        let size = size.or_else(|| world.volume(node, storage, name).map(|volume| volume.size));
         let cloud_init = name.contains("-cloudinit");
         let mut disk = json!({
             "cdrom": u8::from(drive.get("media") == Some("cdrom")), "drivename": slot,
@@ -190,20 +197,39 @@ fn local(world: &World, guest: &Guest) -> Vec<(String, String)> {
     volumes(guest).into_iter().filter(|(storage, _)| !shared(storage)).collect()
 }
 
-fn move_disks(world: &mut World, from: &str, to: &str, vmid: u32, output: &mut Output) {
+fn move_disks(
+    world: &mut World,
+    from: &str,
+    to: &str,
+    vmid: u32,
+    aimed: Option<&str>,
+    output: &mut Output,
+) {
     let clock = clock(world.now);
     let Some(guest) = world.vm(from, vmid) else { return };
     for (storage, name) in local(world, guest) {
         let Some(found) = world.storages.get(&storage) else { continue };
+        let there = aimed.and_then(|aimed| world.storages.get(aimed)).unwrap_or(found);
         output.effect(Effect::Disk(DiskChange::Moved {
             from: world.file_of(from, found, &name),
-            to: world.file_of(to, found, &name),
+            to: world.file_of(to, there, &name),
         }));
         if let Some(volume) = world.volume_mut(from, &storage, &name) {
             volume.node = Some(to.to_owned());
+            let old = volume.id();
+            if let Some(aimed) = aimed {
+                aimed.clone_into(&mut volume.storage);
+            }
             let id = volume.id();
             output.say(format!("{clock} successfully imported '{id}'"));
-            output.say(format!("{clock} volume '{id}' is '{id}' on the target"));
+            output.say(format!("{clock} volume '{old}' is '{id}' on the target"));
+            if let Some(guest) = world.guests.get_mut(&vmid) {
+                for value in guest.configuration.options.values_mut() {
+                    if value.split(',').next() == Some(&old) {
+                        *value = value.replacen(&old, &id, 1);
+                    }
+                }
+            }
         }
     }
 }

@@ -97,7 +97,8 @@ fn network(world: &World, request: Request<'_>) -> Result<Answer, Died> {
 
 fn processors() -> Answer {
     let entries = schema::cpu_models().map(|name| {
-        let intel = ["Westmere", "Nehalem", "Penryn", "Conroe", "Knights", "core", "pentium", "486"];
+        let intel =
+            ["Westmere", "Nehalem", "Penryn", "Conroe", "Knights", "core", "pentium", "486"];
         let intel = intel.iter().any(|start| name.starts_with(start))
             || ["well", "lake", "Bridge", "Rapids"].iter().any(|part| name.contains(part));
         let amd = ["EPYC", "Opteron", "athlon", "phenom"];

@@ -37,8 +37,7 @@ pub(super) fn change(world: &World, request: Request<'_>, old_tags: &str) -> Res
     for key in keys {
         let value = request.get(key).unwrap_or_default();
         let Some(privilege) = privilege(key, value) else { continue };
-        let in_pool =
-            |path: &String| guard::has(world, request.caller, path, privilege);
+        let in_pool = |path: &String| guard::has(world, request.caller, path, privilege);
         if !pooled.as_ref().is_some_and(in_pool) {
             guard::require(world, request.caller, &own, privilege)?;
         }
@@ -72,9 +71,26 @@ fn privilege(key: &str, value: &str) -> Option<&'static str> {
         return Some(if cdrom { "VM.Config.CDROM" } else { "VM.Config.Disk" });
     }
     Some(match key {
-        "" | "node" | "vmid" | "digest" | "delete" | "revert" | "force" | "skiplock" | "pool"
-        | "start" | "archive" | "storage" | "unique" | "bwlimit" | "live-restore" | "tags"
-        | "import-working-storage" | "ha-managed" | "background_delay" | "lock" => return None,
+        ""
+        | "node"
+        | "vmid"
+        | "digest"
+        | "delete"
+        | "revert"
+        | "force"
+        | "skiplock"
+        | "pool"
+        | "start"
+        | "archive"
+        | "storage"
+        | "unique"
+        | "bwlimit"
+        | "live-restore"
+        | "tags"
+        | "import-working-storage"
+        | "ha-managed"
+        | "background_delay"
+        | "lock" => return None,
         "cores" | "sockets" | "cpu" | "numa" | "cpulimit" | "cpuunits" | "vcpus" | "smp"
         | "affinity" => "VM.Config.CPU",
         "memory" | "balloon" | "shares" | "allow-ksm" => "VM.Config.Memory",

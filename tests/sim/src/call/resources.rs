@@ -38,14 +38,13 @@ pub fn resources(world: &World, request: Request<'_>) -> Answer {
     if wanted("node") {
         for (name, node) in &world.nodes {
             let mut entry = node_entry(world, caller, name, node);
-            if node.online {
-                entry["cgroup-mode"] = json!(2);
-            }
+            entry["cgroup-mode"] = json!(2);
             entries.push(entry);
         }
     }
     if wanted("storage") {
-        for (name, _) in world.nodes.iter().filter(|(_, node)| node.online) {
+        // Those of a node that has gone are shown for a while, and this while never ends.
+        for name in world.nodes.keys() {
             let here = world.storages.values().filter(|one| !one.disabled && one.on(name));
             let seen = here.filter(|one| may_see(world, caller, one));
             entries.extend(seen.map(|one| storage(one, name)));
@@ -58,9 +57,10 @@ pub fn resources(world: &World, request: Request<'_>) -> Answer {
 }
 
 fn pools(world: &World, caller: &Caller) -> Vec<Value> {
-    let seen = world.pools.keys().filter(|name| {
-        guard::has(world, caller, &format!("/pool/{name}"), "Pool.Audit")
-    });
+    let seen = world
+        .pools
+        .keys()
+        .filter(|name| guard::has(world, caller, &format!("/pool/{name}"), "Pool.Audit"));
     seen.map(|name| json!({"id": format!("/pool/{name}"), "pool": name, "type": "pool"})).collect()
 }
 
@@ -91,9 +91,9 @@ fn networks(world: &World, caller: &Caller, kind: Option<&str>) -> Vec<Value> {
     {
         return Vec::new();
     }
-    let online = world.nodes.iter().filter(|(_, node)| node.online);
-    online
-        .map(|(name, _)| {
+    let names = world.nodes.keys();
+    names
+        .map(|name| {
             if old {
                 json!({
                     "id": format!("sdn/{name}/localnetwork"), "node": name,

@@ -58,6 +58,11 @@ fn metadata(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     }
 }
 
+/// Whether a file says that it is one by its name.
+fn is_qcow2(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, end)| end == "qcow2")
+}
+
 /// A file name as a storage takes it.
 fn file_name(request: Request<'_>, content: &str) -> Result<String, Died> {
     let given = request.get("filename").unwrap_or_default();
@@ -73,10 +78,7 @@ fn file_name(request: Request<'_>, content: &str) -> Result<String, Died> {
     let (fits, text) = match content {
         "iso" => (ends(&[".iso", ".img"]), "wrong file extension"),
         "vztmpl" => (ends(&[".tar.gz", ".tar.xz", ".tar.zst"]), "wrong file extension"),
-        _ => (
-            ends(&[".qcow2", ".raw", ".vmdk", ".ova"]),
-            "invalid filename or wrong extension",
-        ),
+        _ => (ends(&[".qcow2", ".raw", ".vmdk", ".ova"]), "invalid filename or wrong extension"),
     };
     if fits { Ok(name) } else { Err(Died::parameter("filename", text)) }
 }
@@ -126,15 +128,15 @@ fn upload(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         world.host.files.remove(&temporary);
         let path = world.path_of(&storage, &format!("{content}/{name}"));
         output.say(format!("starting file import from: {temporary}"));
-        output.say(format!("target node: {node}"));
-        output.say(format!("target file: {path}"));
-        output.say(format!("file size is: {size}"));
         if let Some(wanted) = wanted {
             check_sum(&hex::encode(Sha256::digest(&bytes)), &wanted)?;
         }
-        if name.ends_with(".qcow2") && !bytes.starts_with(b"QFI\xfb") {
-            return Err(not_qcow2(&temporary));
+        if is_qcow2(&name) && !bytes.starts_with(b"QFI\xfb") {
+            return Err(Died::new(not_qcow2(&temporary)));
         }
+        output.say(format!("target node: {node}"));
+        output.say(format!("target file: {path}"));
+        output.say(format!("file size is: {size}"));
         output.say(format!("command: cp -- {temporary} {path}"));
         put(world, &node, volume(&storage.name, &content, &name, size));
         let head = bytes.iter().take(32).copied().collect();
@@ -144,9 +146,8 @@ fn upload(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     })))
 }
 
-fn not_qcow2(path: &str) -> Died {
-    let text = format!("qemu-img: Could not open '{path}': Image is not in qcow2 format");
-    Died::new(format!("failed to verify file: {text}"))
+fn not_qcow2(path: &str) -> String {
+    format!("qemu-img: Could not open '{path}': Image is not in qcow2 format")
 }
 
 fn check_sum(got: &str, wanted: &str) -> Result<(), Died> {
@@ -180,16 +181,20 @@ fn download(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         }
         let (web, temporary) = fetch(world, &url, &path, output)?;
         if let Some(wanted) = &wanted {
-            output.say("calculating checksum...");
-            check_sum(&web.sum, wanted).inspect_err(|_| {
-                output.say(format!("calculated checksum of '{url}' does not match"));
-            })?;
+            let checked = check_sum(&web.sum(), wanted);
+            let end = if checked.is_ok() { "OK, checksum verified" } else { "" };
+            output.say(format!("calculating checksum...{end}"));
+            checked?;
         }
-        if name.ends_with(".qcow2") && web.format != "qcow2" {
-            return Err(not_qcow2(&temporary));
+        if is_qcow2(&name) && web.format != "qcow2" {
+            let text = format!("failed to verify file: {}", not_qcow2(&temporary));
+            return Err(Died::new(text));
         }
         output.say(format!("download of '{url}' to '{path}' finished"));
-        world.host.sums.insert(path, web.sum.clone());
+        world.host.sums.insert(path.clone(), web.sum());
+        if let Some(head) = web.head() {
+            world.host.files.insert(path, (head, web.size));
+        }
         put(world, &node, volume(&storage.name, &content, &name, web.size));
         Ok(())
     })))
@@ -217,12 +222,7 @@ fn already_there(
 }
 
 /// The file behind an address, with what the downloading program prints.
-fn fetch(
-    world: &World,
-    url: &str,
-    path: &str,
-    output: &mut Output,
-) -> Result<(Web, String), Died> {
+fn fetch(world: &World, url: &str, path: &str, output: &mut Output) -> Result<(Web, String), Died> {
     let clock = clock(world.now);
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = host.split('/').next().unwrap_or_default();

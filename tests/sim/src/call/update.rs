@@ -83,7 +83,7 @@ pub fn update_later(world: &mut World, request: Request<'_>) -> Result<Answer, D
 fn plan(world: &World, request: Request<'_>) -> Result<Plan, Died> {
     let (node, vmid) = (request.node, request.vmid);
     let skiplock = request.skiplock()?;
-    let deletions = deletions(world, request)?;
+    let mut deletions = deletions(world, request)?;
     let mut drives = Vec::new();
     let mut changes = Vec::new();
     for (key, value) in request.parameters {
@@ -96,6 +96,14 @@ fn plan(world: &World, request: Request<'_>) -> Result<Plan, Died> {
             changes.push((key.clone(), value.clone()));
         }
     }
+    // An empty description is none.
+    changes.retain(|(key, value)| {
+        let empty = key == "description" && value.is_empty();
+        if empty {
+            deletions.push(key.clone());
+        }
+        !empty
+    });
     let reverts = request.get("revert").is_some();
     if drives.is_empty() && changes.is_empty() && deletions.is_empty() && !reverts {
         return Err(Died::new("no options specified"));
@@ -138,8 +146,11 @@ pub fn unlink(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
 
 fn deletions(world: &World, request: Request<'_>) -> Result<Vec<String>, Died> {
     let list = request.get("delete").unwrap_or_default();
-    let keys: Vec<String> =
-        list.split([',', ';', ' ']).filter(|key| !key.is_empty()).map(str::to_owned).collect();
+    let keys: Vec<String> = list
+        .split([',', ';', ' ', '\0'])
+        .filter(|key| !key.is_empty())
+        .map(str::to_owned)
+        .collect();
     for key in &keys {
         if request.parameters.contains_key(key) {
             let text = format!("you can't use '-{key}' and -delete {key}' at the same time");

@@ -135,7 +135,8 @@ impl Worker {
 
     fn log(&self, world: &mut World, output: &Output) {
         if let Some(task) = world.task_mut(&self.upid) {
-            task.log.extend(output.lines.iter().map(|line| line.text.clone()));
+            let said = output.lines.iter().filter(|line| line.stream == Stream::Out);
+            task.log.extend(said.map(|line| line.text.clone()));
         }
     }
 }

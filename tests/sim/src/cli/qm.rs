@@ -201,7 +201,8 @@ fn configuration(data: &Value) -> Vec<Line> {
 
 fn pending(data: &Value) -> Vec<Line> {
     let mut lines = Vec::new();
-    for entry in data.as_array().into_iter().flatten() {
+    let entries = data.as_array().into_iter().flatten();
+    for entry in entries.filter(|entry| entry["key"] != "digest") {
         let key = text(&entry["key"]);
         if let Some(value) = entry.get("value") {
             let word = if entry.get("delete").is_some() { "del" } else { "cur" };

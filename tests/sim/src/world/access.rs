@@ -287,10 +287,8 @@ impl World {
         ];
         let mut paths: BTreeSet<String> = TOP.iter().map(|path| (*path).to_owned()).collect();
         paths.extend(self.access.grants.iter().map(|grant| grant.path.clone()));
-        for (name, pool) in &self.pools {
+        for name in self.pools.keys() {
             paths.insert(format!("/pool/{name}"));
-            paths.extend(pool.guests.iter().map(|vmid| format!("/vms/{vmid}")));
-            paths.extend(pool.storages.iter().map(|storage| format!("/storage/{storage}")));
         }
         paths
     }

@@ -4,6 +4,7 @@
 
 mod api;
 mod facts;
+mod https;
 mod normalise;
 mod process;
 mod replay;

@@ -17,6 +17,14 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uuid>"),
         (r"\$5\$[./0-9A-Za-z]+\$[./0-9A-Za-z]{43}", "<hash>"),
         (r"\b[0-9a-f]{32}  /", "<digest>  /"),
+        (r"pveupload-[0-9a-f]{32}", "pveupload-<id>"),
+        // Made from the address of the card.
+        (r"fe80::be24:11ff:[0-9a-f]{1,4}:[0-9a-f]{1,4}", "<link-local>"),
+        (r"instance-id: [0-9a-f]{40}", "instance-id: <id>"),
+        // What `wget` prints: its process and how fast it was.
+        (r"tmp_dwnl\.\d+", "tmp_dwnl.<pid>"),
+        (r"(?m)^ +0K .*$", "<progress>"),
+        (r"\([\d.]+ [KMG]B/s\)", "(<speed>)"),
         (r"ctime=\d+", "ctime=<time>"),
         (r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}", "<time>"),
         (r"duration \d{2}:\d{2}:\d{2}", "duration <time>"),
@@ -46,7 +54,8 @@ pub(crate) fn is_id(text: &str) -> bool {
 }
 
 /// Keys of an answer whose values are a machine's own.
-const OF_THE_MACHINE: [&str; 14] = [
+const OF_THE_MACHINE: [&str; 15] = [
+    "statistics",
     "loadavg",
     "memory",
     "rootfs",
@@ -147,7 +156,8 @@ fn json(value: Value) -> Value {
         }
         Value::Object(map) => {
             let running = map.get("status").is_some_and(|status| status == "running");
-            let node = map.get("type").is_some_and(|kind| kind == "node");
+            let running = running || map.contains_key("cpuinfo");
+            let node = map.get("type").is_some_and(|kind| kind == "node" || kind == "storage");
             map.into_iter()
                 .map(|(key, value)| {
                     let figure = MEASURED.contains(&key.as_str())

@@ -10,6 +10,9 @@ use crate::world::Storage;
 use crate::world::Volume;
 use crate::world::World;
 
+/// Bytes of the largest file that the recorded file system keeps.
+const LARGEST_FILE: u64 = 16 << 40;
+
 /// A storage of this name.
 pub fn find_storage<'a>(world: &'a World, name: &str) -> Result<&'a Storage, Died> {
     let missing = || Died::new(format!("storage '{name}' does not exist"));
@@ -106,6 +109,10 @@ pub fn allocate(
     let name = world.free_disk_name(node, &storage, vmid, format);
     let path = world.path_of(&storage, &name);
     say_formatting(&storage, &path, format, size, output);
+    if storage.keeps_files() && size > LARGEST_FILE {
+        let text = format!("The image size is too large for file format '{format}'");
+        return Err(Died::new(format!("unable to create image: qemu-img: {path}: {text}")));
+    }
     world.put_volume(node, volume(&storage, vmid, &name, format, size, imported_from));
     Ok(Allocated { storage: storage.name, name, format: format.to_owned(), size })
 }

@@ -88,6 +88,7 @@ pub(super) fn single() -> World {
         ("kvm", "0"),
         ("memory", "256"),
         ("name", "first"),
+        ("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0"),
         ("scsi0", "local:100/vm-100-disk-0.qcow2,size=1G"),
     ];
     crate::start::vm(&mut world, "pve1", 100, &options);
@@ -98,6 +99,25 @@ pub(super) fn single() -> World {
         ("user-tag-access", "user-allow=list,user-allow-list=dev;prod;test"),
     ] {
         world.options.insert(key.to_owned(), value.to_owned());
+    }
+    files(&mut world);
+    world
+}
+
+/// The world of the session on two nodes.
+pub(super) fn cluster() -> World {
+    let addresses = [11, 12].map(|last| Ipv4Addr::new(10, 98, 0, last));
+    let mut world = World::new(&[("pvea", addresses[0]), ("pveb", addresses[1])], 1_796_047_484);
+    accounts(&mut world);
+    let content = "images,rootdir,snippets,vztmpl,backup,iso,import";
+    let mut onlya = Storage::directory("onlya", "/srv/onlya", "images");
+    onlya.nodes = Some(vec!["pvea".to_owned()]);
+    for storage in [Storage::directory("local", "/var/lib/vz", content), onlya] {
+        world.storages.insert(storage.name.clone(), storage);
+    }
+    for node in ["pvea", "pveb"] {
+        let guest = volume("import/tiny-guest.qcow2", "import", "qcow2", 16_849_408, None);
+        world.put_volume(node, guest);
     }
     files(&mut world);
     world
@@ -126,6 +146,7 @@ fn files(world: &mut World) {
             missing: None,
             sum: sum.to_owned(),
             format: format.to_owned(),
+            file: None,
         };
         world.host.web.insert(format!("http://127.0.0.1:8099/{name}"), web);
     }

@@ -1,6 +1,7 @@
 //! What happened between the recorded calls, and what the recordings do not say.
 
 use pve_sim::https::Request;
+use pve_sim::world::Link;
 use pve_sim::world::World;
 use pve_sim::world::access::Factor;
 use pve_sim::world::access::Recovery;
@@ -31,8 +32,16 @@ pub(super) fn owner(row: &str) -> Option<&'static str> {
 
 /// Rows whose task goes on while others are answered.
 pub(super) fn is_left_running(row: &str) -> bool {
-    matches!(row, "start-110" | "shutdown-to-abort")
+    row == "start-110"
 }
+
+/// Rows whose guest did not do what it was asked, and what was said of it.
+pub(super) fn guest_refuses(row: &str) -> Option<&'static str> {
+    (row == "shutdown-timeout").then_some("VM quit/powerdown failed - got timeout")
+}
+
+/// VMs that were gone before the next call was recorded.
+const GONE: [u32; 8] = [903, 906, 908, 912, 913, 914, 915, 930];
 
 /// Right codes of users whose secret was not recorded: how many steps from now they are.
 const CODES: [(&str, &str, u64); 7] = [
@@ -66,9 +75,60 @@ fn wrong_codes(session: &mut Session, user: &str, times: u32) {
     }
 }
 
+fn link(session: &mut Session, link: Link) {
+    session.world.nodes.get_mut("pveb").unwrap().link = link;
+}
+
+/// One of two nodes takes the quorum along.
+fn power(session: &mut Session, on: bool) {
+    session.world.nodes.get_mut("pveb").unwrap().online = on;
+    session.world.cluster.as_mut().unwrap().quorate = on;
+}
+
+/// Rows whose log tells how fast a disk was copied, and by what.
+pub(super) const COPIES: [&str; 4] =
+    ["cl-migrate-offline", "cl-migrate-back", "cl-migrate-online", "cl-migrate-online-local-disks"];
+
 /// Does what happened before a row.
 pub(super) fn before(row: &str, session: &mut Session) {
     match row {
+        "qemu-create-disk-noimport" => {
+            let world = &mut session.world;
+            world.guests.retain(|vmid, _| !GONE.contains(vmid));
+            world.volumes.retain(|volume| volume.vmid.is_none_or(|vmid| !GONE.contains(&vmid)));
+            for pool in world.pools.values_mut() {
+                pool.guests.retain(|vmid| !GONE.contains(vmid));
+            }
+        }
+        "cl-start" => {
+            let world = &mut session.world;
+            let guest = world.guests.get_mut(&200).unwrap();
+            for value in guest.configuration.options.values_mut() {
+                *value = value.replace("onlya:", "local:");
+            }
+            let disk = world.volumes.iter_mut().find(|volume| volume.vmid == Some(200));
+            "local".clone_into(&mut disk.unwrap().storage);
+        }
+        "cl-remote-proxy-stopped" => link(session, Link::Refused),
+        "cl-down-nodes-at-once" => link(session, Link::Gone),
+        "cl-down-nodes" => power(session, false),
+        "cl-back-nodes" => {
+            link(session, Link::Up);
+            power(session, true);
+        }
+        "start-100b" => {
+            session.call("POST", "/nodes/pve1/qemu/100/status/stop", "");
+        }
+        "task-status-ok" => session.finish("start-110"),
+        "agent-vm-not-running" => {
+            session.call("PUT", "/nodes/pve1/qemu/111/config", "agent=1&balloon=0");
+        }
+        "locked-start" => {
+            session.call("PUT", "/nodes/pve1/qemu/111/config", "lock=backup");
+        }
+        "create-120-token" => {
+            session.call("POST", "/nodes/pve1/qemu", "vmid=906&pool=testpool");
+        }
         "tfa-list-root" => start::add_factors(&mut session.world),
         "tfa-verify-path-privs-password-allowed" => {
             session.world.access.grant("/", "tfatotp@pve", "PVEAuditor");

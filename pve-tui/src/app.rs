@@ -1,0 +1,349 @@
+//! The program as a value: a model, messages that change it, and effects that somebody else does.
+
+use crossterm::event::KeyCode;
+use crossterm::event::KeyEvent;
+use pve_api::Address;
+use pve_api::Domain;
+use pve_provision::Event;
+use pve_provision::create::Draft;
+use pve_provision::create::End;
+use pve_provision::create::Field;
+use pve_provision::create::Found;
+use pve_provision::create::Plan;
+use pve_provision::create::Query;
+use pve_provision::create::Stage;
+use pve_provision::create::Template;
+use pve_provision::create::Value;
+
+use crate::keys::Action;
+use crate::keys::action;
+use crate::login;
+use crate::login::Known;
+use crate::login::Login;
+use crate::login::Reached;
+use crate::login::Shown;
+use crate::progress::Offer;
+use crate::progress::Progress;
+use crate::style::Theme;
+use crate::wizard;
+use crate::wizard::Wizard;
+
+/// What happened.
+pub(crate) enum Message {
+    Key(KeyEvent),
+    Paste(String),
+    /// The terminal has another size, or was used by somebody else.
+    Redraw,
+    Probed(Address, Result<Shown, String>),
+    Realms(Address, Result<Vec<Domain>, String>),
+    Reached(Result<Reached, String>),
+    Found(Query, Result<Found, String>),
+    Event(Box<Event>),
+    Ended(Box<End>),
+}
+
+/// What is to be done outside.
+pub(crate) enum Effect {
+    Login(login::Wish),
+    Ask(Vec<Query>),
+    Create(Box<Plan>, Stage),
+    Suspend,
+}
+
+/// Where somebody is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Login,
+    Wizard,
+    Progress,
+}
+
+/// What lies above everything else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Overlay {
+    /// The keys; scrolled down by so many lines.
+    Help(usize),
+    /// The request as text; scrolled down by so many lines.
+    Request(usize),
+    /// Whether to leave, and what is lost by that.
+    Leave(String),
+}
+
+/// Everything.
+pub(crate) struct Model {
+    pub(crate) part: Part,
+    pub(crate) login: Login,
+    pub(crate) wizard: Option<Wizard>,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) overlay: Option<Overlay>,
+    pub(crate) theme: Theme,
+    pub(crate) quit: bool,
+    templates: Vec<Template>,
+    /// With what the wizard begins.
+    draft: Draft,
+}
+
+impl Model {
+    pub(crate) fn new(
+        known: Vec<Known>,
+        templates: Vec<Template>,
+        draft: Draft,
+        theme: Theme,
+    ) -> Self {
+        Self {
+            part: Part::Login,
+            login: Login::new(known),
+            wizard: None,
+            progress: None,
+            overlay: None,
+            theme,
+            quit: false,
+            templates,
+            draft,
+        }
+    }
+
+    /// Whether what is typed now is text.
+    fn is_typing(&self) -> bool {
+        match self.part {
+            Part::Login => {
+                let focus = self.login.form.focus();
+                let secret = matches!(
+                    focus,
+                    login::Entry::Password | login::Entry::Token | login::Entry::Code
+                );
+                secret || !self.login.form.is_browsing()
+            }
+            Part::Wizard => {
+                self.wizard.as_ref().is_some_and(|wizard| !wizard.form.is_browsing())
+            }
+            Part::Progress => false,
+        }
+    }
+
+    /// What is lost by leaving now.
+    fn loss(&self) -> Option<String> {
+        match (&self.progress, &self.wizard, self.part) {
+            (Some(progress), _, Part::Progress) if progress.end.is_none() => {
+                Some(progress.farewell())
+            }
+            (_, Some(wizard), Part::Wizard) if !wizard.sheet.draft.answers().is_empty() => {
+                Some("Nothing was made yet. What was said is not kept.".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn leave(&mut self) {
+        match self.loss() {
+            Some(loss) => self.overlay = Some(Overlay::Leave(loss)),
+            None => self.quit = true,
+        }
+    }
+
+    fn log_in_again(&mut self, reason: &str) {
+        self.login.again(reason);
+        self.part = Part::Login;
+    }
+}
+
+/// Takes a message in; gives what is to be done because of it.
+pub(crate) fn update(model: &mut Model, message: Message) -> Option<Effect> {
+    match message {
+        Message::Key(key) => press(model, key),
+        Message::Paste(text) => {
+            match (model.part, &mut model.wizard) {
+                _ if model.overlay.is_some() => {}
+                (Part::Login, _) => model.login.paste(&text),
+                (Part::Wizard, Some(wizard)) => wizard.paste(&text),
+                _ => {}
+            }
+            None
+        }
+        Message::Redraw => None,
+        Message::Probed(address, shown) => {
+            model.login.probed(&address, shown).map(Effect::Login)
+        }
+        Message::Realms(address, realms) => {
+            model.login.realms(&address, realms);
+            None
+        }
+        Message::Reached(reached) => {
+            let account = model.login.answered(reached)?;
+            enter(model, &account)
+        }
+        Message::Found(query, found) => {
+            let wish = model.wizard.as_mut()?.learn(query, found);
+            fulfil(model, wish)
+        }
+        Message::Event(event) => {
+            model.progress.as_mut()?.heard(&event);
+            None
+        }
+        Message::Ended(end) => {
+            let progress = model.progress.as_mut()?;
+            if let (End::NothingMade(failure), Some(wizard)) = (&*end, &mut model.wizard) {
+                wizard.sheet.complaints.clone_from(&failure.fields);
+            }
+            progress.ended(*end);
+            None
+        }
+    }
+}
+
+/// Somebody is in: the wizard begins, or goes on where it was.
+fn enter(model: &mut Model, account: &str) -> Option<Effect> {
+    let wish = match &mut model.wizard {
+        Some(wizard) => wizard.renew(account),
+        None => {
+            let templates = model.templates.clone();
+            let wizard = Wizard::new(account, templates, model.draft.clone());
+            model.wizard.insert(wizard).begin()
+        }
+    };
+    model.part = if model.progress.is_some() { Part::Progress } else { Part::Wizard };
+    fulfil(model, wish)
+}
+
+fn fulfil(model: &mut Model, wish: Option<wizard::Wish>) -> Option<Effect> {
+    match wish? {
+        wizard::Wish::Ask(queries) => Some(Effect::Ask(queries)),
+        wizard::Wish::Create(plan) => {
+            let server = model.login.address().map(|address| address.to_string());
+            let name = plan.create.config.name.clone().unwrap_or_default();
+            let progress = Progress::new((*plan).clone(), server.unwrap_or_default(), name);
+            model.progress = Some(progress);
+            model.part = Part::Progress;
+            Some(Effect::Create(plan, Stage::Create))
+        }
+    }
+}
+
+fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
+    let asked = action(key);
+    if asked == Some(Action::Suspend) {
+        return Some(Effect::Suspend);
+    }
+    if model.overlay.is_some() {
+        press_overlay(model, key, asked);
+        return None;
+    }
+    let typing = model.is_typing();
+    match asked {
+        Some(Action::Quit) => {
+            model.leave();
+            return None;
+        }
+        Some(Action::Help) if !typing || key.code == KeyCode::F(1) => {
+            model.overlay = Some(Overlay::Help(0));
+            return None;
+        }
+        Some(Action::Request) if !typing && model.wizard.is_some() => {
+            model.overlay = Some(Overlay::Request(0));
+            return None;
+        }
+        Some(Action::LogIn) if !typing && model.part == Part::Wizard => {
+            model.log_in_again("");
+            return None;
+        }
+        _ => {}
+    }
+    match model.part {
+        Part::Login => {
+            let is_still = model.login.form.is_browsing() && model.login.sheet.busy.is_none();
+            if asked == Some(Action::Back) && is_still && model.wizard.is_some() {
+                model.part =
+                    if model.progress.is_some() { Part::Progress } else { Part::Wizard };
+                return None;
+            }
+            model.login.key(key).map(Effect::Login)
+        }
+        Part::Wizard => {
+            let wish = model.wizard.as_mut()?.key(key);
+            fulfil(model, wish)
+        }
+        Part::Progress => {
+            let offer = model.progress.as_mut()?.key(key)?;
+            take(model, offer)
+        }
+    }
+}
+
+fn press_overlay(model: &mut Model, key: KeyEvent, asked: Option<Action>) {
+    const PAGE: usize = 10;
+    match &mut model.overlay {
+        Some(Overlay::Leave(_)) => match (asked, key.code) {
+            (Some(Action::Open | Action::Quit), _) | (_, KeyCode::Char('y')) => model.quit = true,
+            (Some(Action::Back), _) | (_, KeyCode::Char('n')) => model.overlay = None,
+            _ => {}
+        },
+        Some(Overlay::Help(scroll) | Overlay::Request(scroll)) => match asked {
+            Some(Action::Down) => *scroll += 1,
+            Some(Action::Up) => *scroll = scroll.saturating_sub(1),
+            Some(Action::PageDown) => *scroll += PAGE,
+            Some(Action::PageUp) => *scroll = scroll.saturating_sub(PAGE),
+            Some(Action::First) => *scroll = 0,
+            Some(Action::Back | Action::Open | Action::Help | Action::Request) => {
+                model.overlay = None;
+            }
+            Some(Action::Quit) => {
+                model.overlay = None;
+                model.leave();
+            }
+            _ => {}
+        },
+        None => {}
+    }
+}
+
+/// Takes an offer at the end.
+fn take(model: &mut Model, offer: Offer) -> Option<Effect> {
+    match offer {
+        Offer::Leave => {
+            model.quit = true;
+            None
+        }
+        Offer::LogIn => {
+            model.log_in_again("the session has ended");
+            None
+        }
+        Offer::Retry(stage) => {
+            let progress = model.progress.as_mut()?;
+            progress.resume();
+            Some(Effect::Create(Box::new(progress.plan.clone()), stage))
+        }
+        Offer::TakeNumber(vmid) => {
+            let wizard = model.wizard.as_mut()?;
+            let wish = wizard.say(Field::Vmid.into(), Value::Number(vmid.get().into()));
+            match &wizard.sheet.plan {
+                Ok(plan) => {
+                    let plan = Box::new(plan.clone());
+                    fulfil(model, Some(wizard::Wish::Create(plan)))
+                }
+                Err(_) => {
+                    back(model);
+                    fulfil(model, wish)
+                }
+            }
+        }
+        Offer::GoTo(key) => {
+            back(model);
+            model.wizard.as_mut()?.go_to(key);
+            None
+        }
+        Offer::Back => {
+            back(model);
+            None
+        }
+        Offer::Another => {
+            back(model);
+            let wish = model.wizard.as_mut()?.another();
+            fulfil(model, wish)
+        }
+    }
+}
+
+fn back(model: &mut Model) {
+    model.progress = None;
+    model.part = Part::Wizard;
+}

@@ -1,0 +1,436 @@
+//! The only drawing code for forms.
+
+use ratatui::Frame;
+use ratatui::layout::Constraint;
+use ratatui::layout::Layout;
+use ratatui::layout::Position;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::text::Span;
+use ratatui::widgets::Block;
+use ratatui::widgets::Clear;
+use ratatui::widgets::Paragraph;
+use tui_input::Input;
+
+use super::Form;
+use super::Mode;
+use super::picker::Item;
+use super::picker::Picker;
+use super::row::Kind;
+use super::row::Row;
+use super::row::State;
+use crate::keys;
+use crate::keys::Action;
+use crate::style::Theme;
+
+/// Columns before a value: marks and label.
+const MARKS: usize = 3;
+const LABEL: usize = 23;
+/// Columns of the word behind a value.
+const WORD: usize = 9;
+/// Lines about the field that has the focus.
+const DETAIL: u16 = 4;
+
+/// Draws the rows, below them what there is to say about the one with the focus, and above all a
+/// list that is open.
+pub(crate) fn draw<K: Clone + PartialEq>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    form: &Form<K>,
+    rows: &[Row<'_, K>],
+    theme: Theme,
+) {
+    let [above, rule, below] =
+        Layout::vertical([Constraint::Min(1), Constraint::Length(1), Constraint::Length(DETAIL)])
+            .areas(area);
+    draw_rows(frame, above, form, rows, theme);
+    let line = "─".repeat(usize::from(rule.width));
+    frame.render_widget(Line::styled(line, theme.quiet()), rule);
+    let Some(row) = rows.get(form.position(rows)) else { return };
+    frame.render_widget(Paragraph::new(detail(form, row, below, theme)), below);
+    if let Mode::Pick(picker) = &form.mode {
+        draw_picker(frame, area, picker, row, form.problem.as_deref(), theme);
+    }
+}
+
+/// Draws the rows alone; of more rows than there is room for those around the focus.
+pub(crate) fn draw_rows<K: Clone + PartialEq>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    form: &Form<K>,
+    rows: &[Row<'_, K>],
+    theme: Theme,
+) {
+    let height = usize::from(area.height);
+    let focus = form.position(rows);
+    let top = first_shown(focus, rows.len(), height);
+    for (index, row) in rows.iter().enumerate().skip(top).take(height) {
+        let y = area.y + u16::try_from(index - top).unwrap_or(u16::MAX);
+        let line = Rect { y, height: 1, ..area };
+        let editor = match &form.mode {
+            Mode::Edit(input) if index == focus => Some(input),
+            _ => None,
+        };
+        draw_row(frame, line, row, index == focus, editor, theme);
+    }
+    let more = rows.len().saturating_sub(top + height);
+    if area.height > 1 && (more > 0 || top > 0) {
+        let text = format!(" {top} above, {more} below ");
+        let width = u16::try_from(text.len()).unwrap_or(area.width).min(area.width);
+        let corner = Rect {
+            x: area.right() - width,
+            y: area.bottom() - 1,
+            width,
+            height: 1,
+        };
+        frame.render_widget(Clear, corner);
+        frame.render_widget(Line::styled(text, theme.quiet()), corner);
+    }
+}
+
+/// The first of `count` lines that is shown when line `focus` has to be among `height`.
+fn first_shown(focus: usize, count: usize, height: usize) -> usize {
+    focus.saturating_sub(height / 2).min(count.saturating_sub(height))
+}
+
+/// Columns for a value, beside the word behind it.
+fn value_width(area: Rect) -> usize {
+    usize::from(area.width).saturating_sub(MARKS + LABEL + WORD + 2)
+}
+
+fn draw_row<K>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    row: &Row<'_, K>,
+    focused: bool,
+    editor: Option<&Input>,
+    theme: Theme,
+) {
+    let width = value_width(area);
+    let mark = if !row.problems.is_empty() {
+        Span::styled("!", theme.bad())
+    } else if !row.notes.is_empty() {
+        Span::styled("~", theme.note())
+    } else {
+        Span::raw(" ")
+    };
+    let style = if focused { theme.focus() } else { Style::new() };
+    let label_style = if focused { theme.title() } else { Style::new() };
+    let shown = match editor {
+        Some(input) => typed(input, matches!(row.kind, Kind::Secret), width),
+        None => value(row),
+    };
+    let wide = word(row).is_empty() && editor.is_none();
+    let room = room(row, width, wide);
+    let mut spans = vec![
+        Span::raw(if focused { ">" } else { " " }),
+        mark,
+        Span::raw(" "),
+        Span::styled(padded(&row.label, LABEL), label_style),
+        Span::styled(if editor.is_some() { padded(&shown, room) } else { clipped(&shown, room) }, style),
+    ];
+    if !wide {
+        let gap = room.saturating_sub(Span::raw(clipped(&shown, room)).width()) + 1;
+        if editor.is_none() {
+            spans.push(Span::raw(" ".repeat(gap)));
+        } else {
+            spans.push(Span::raw(" "));
+        }
+        spans.push(Span::styled(word(row), theme.quiet()));
+    }
+    frame.render_widget(Line::from(spans), area);
+    if let Some(input) = editor {
+        let cursor = input.visual_cursor() - input.visual_scroll(width.saturating_sub(1)).min(input.visual_cursor());
+        let x = MARKS + LABEL + cursor.min(width);
+        frame.set_cursor_position(Position::new(
+            area.x + u16::try_from(x).unwrap_or(0),
+            area.y,
+        ));
+    }
+}
+
+/// What is typed, as far as there is room around the cursor.
+fn typed(input: &Input, secret: bool, width: usize) -> String {
+    let scroll = input.visual_scroll(width.saturating_sub(1));
+    if secret {
+        return "*".repeat(input.value().chars().count().saturating_sub(scroll));
+    }
+    let mut skipped = 0;
+    let rest = input.value().chars().skip_while(|c| {
+        let skip = skipped < scroll;
+        skipped += Span::raw(c.to_string()).width();
+        skip
+    });
+    clipped(&rest.collect::<String>(), width)
+}
+
+/// Columns for a value: those of a word that is not there, too.
+fn room<K>(row: &Row<'_, K>, width: usize, wide: bool) -> usize {
+    if wide || matches!(row.kind, Kind::Line) { width + WORD + 1 } else { width }
+}
+
+fn value<K>(row: &Row<'_, K>) -> String {
+    if !row.shown.is_empty() {
+        return row.shown.clone();
+    }
+    match (&row.kind, &row.state) {
+        (Kind::Flag(flag), _) => (if *flag { "[x] yes" } else { "[ ] no" }).to_owned(),
+        (_, State::Loading) => "loading …".to_owned(),
+        (_, State::Failed(_)) => "could not be loaded".to_owned(),
+        (_, State::Empty) => "none there".to_owned(),
+        (Kind::Button | Kind::Line, State::Ready) => String::new(),
+        _ => "-".to_owned(),
+    }
+}
+
+fn word<K>(row: &Row<'_, K>) -> &'static str {
+    match row.state {
+        _ if row.lock.is_some() => "locked",
+        State::Loading => "loading",
+        State::Failed(_) => "failed",
+        State::Empty => "empty",
+        State::Ready => row.word,
+    }
+}
+
+/// What there is to say about a field.
+fn detail<'a, K: Clone + PartialEq>(
+    form: &'a Form<K>,
+    row: &'a Row<'_, K>,
+    area: Rect,
+    theme: Theme,
+) -> Vec<Line<'a>> {
+    let mut lines = Vec::new();
+    let mut say = |mark: &str, text: &str, style: Style| {
+        let width = usize::from(area.width).saturating_sub(2);
+        for (index, part) in wrapped(text, width).into_iter().enumerate() {
+            let mark = if index == 0 { mark } else { " " };
+            lines.push(Line::styled(format!("{mark} {part}"), style));
+        }
+    };
+    if let Some(problem) = &form.problem {
+        say("!", problem, theme.bad());
+    }
+    for problem in &row.problems {
+        say("!", problem, theme.bad());
+    }
+    if let State::Failed(reason) = &row.state {
+        let again = keys::shown(Action::Reload);
+        say("!", &format!("could not be loaded: {reason} ({again} asks again)"), theme.bad());
+    }
+    if row.state == State::Empty {
+        let again = keys::shown(Action::Reload);
+        say("~", &format!("the server has none ({again} asks again)"), theme.note());
+    }
+    if let (Some(reason), true) = (row.lock, form.problem.is_none()) {
+        say("=", &format!("locked: {reason}"), theme.note());
+    }
+    for note in &row.notes {
+        say("~", note, theme.note());
+    }
+    let width = value_width(area);
+    let whole = &row.shown;
+    if Span::raw(whole).width() > room(row, width, word(row).is_empty()) {
+        say(" ", whole, Style::new());
+    }
+    if let (Kind::Choice { chosen, choices, .. }, true) = (&row.kind, form.is_browsing()) {
+        let choice = choices.iter().find(|choice| choice.value == *chosen);
+        if let Some(choice) = choice.filter(|choice| !choice.detail.is_empty()) {
+            say(" ", &choice.detail, theme.quiet());
+        }
+    }
+    let room = usize::from(area.height);
+    if lines.len() > room {
+        lines.truncate(room.saturating_sub(1));
+        lines.push(Line::styled("  …", theme.quiet()));
+    }
+    lines
+}
+
+fn draw_picker<K>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    picker: &Picker,
+    row: &Row<'_, K>,
+    problem: Option<&str>,
+    theme: Theme,
+) {
+    let items = picker.items(&row.kind);
+    let several = matches!(row.kind, Kind::List { .. });
+    let height = u16::try_from(items.len()).unwrap_or(u16::MAX).clamp(1, 100) + 4;
+    let title = if several {
+        format!("{}: Enter adds and removes, Esc closes", row.label)
+    } else {
+        row.label.to_string()
+    };
+    let inside = popup(frame, area, 72, height, &title, theme);
+    let [top, list, bottom] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
+            .areas(inside);
+    let before = if several { "Type to filter or add: " } else { "Type to filter: " };
+    let width = usize::from(top.width).saturating_sub(before.len());
+    let shown = typed(&picker.filter, false, width);
+    frame.render_widget(Line::raw(format!("{before}{shown}")), top);
+    let x = before.len() + picker.filter.visual_cursor().min(width);
+    frame.set_cursor_position(Position::new(top.x + u16::try_from(x).unwrap_or(0), top.y));
+    let at = picker.position(&row.kind, &items);
+    let height = usize::from(list.height);
+    let first = first_shown(at, items.len(), height);
+    let lines = items.iter().enumerate().skip(first).take(height);
+    let lines: Vec<Line<'_>> =
+        lines.map(|(index, item)| item_line(item, index == at, list, theme)).collect();
+    if lines.is_empty() {
+        frame.render_widget(Line::raw(nothing(row, picker)), list);
+    } else {
+        frame.render_widget(Paragraph::new(lines), list);
+    }
+    let last = match problem {
+        Some(problem) => Line::styled(format!("! {problem}"), theme.bad()),
+        None => Line::styled(format!("{} of {}", at + 1, items.len()), theme.quiet()),
+    };
+    frame.render_widget(last, bottom);
+}
+
+/// Why the list is empty.
+fn nothing<K>(row: &Row<'_, K>, picker: &Picker) -> String {
+    match &row.state {
+        State::Loading => "loading …".to_owned(),
+        State::Failed(reason) => format!("could not be loaded: {reason}"),
+        _ if !picker.filter.value().is_empty() => "nothing fits".to_owned(),
+        State::Empty | State::Ready => "none there".to_owned(),
+    }
+}
+
+fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect, theme: Theme) -> Line<'a> {
+    let check = match item.checked {
+        Some(true) => "[x] ",
+        Some(false) if !item.typed => "[ ] ",
+        _ => "",
+    };
+    let mark = if focused { ">" } else { " " };
+    let label = match (item.typed, item.checked) {
+        (true, Some(_)) => format!("add '{}'", item.label),
+        (true, None) => format!("take '{}' as it is", item.label),
+        _ => item.label.to_owned(),
+    };
+    let detail = match item.unusable {
+        Some(reason) => format!("{} (cannot be taken: {reason})", item.detail),
+        None => item.detail.to_owned(),
+    };
+    let style = if focused { theme.focus() } else { Style::new() };
+    let text = format!("{check}{label}");
+    let room = usize::from(area.width).saturating_sub(2);
+    let text = clipped(&text, room);
+    let left = room.saturating_sub(Span::raw(&text).width() + 2);
+    Line::from(vec![
+        Span::raw(mark),
+        Span::raw(" "),
+        Span::styled(text, style),
+        Span::raw("  "),
+        Span::styled(clipped(detail.trim(), left), theme.quiet()),
+    ])
+}
+
+/// Clears a place in the middle, draws a frame around it, and gives what is inside.
+pub(crate) fn popup(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    width: u16,
+    height: u16,
+    title: &str,
+    theme: Theme,
+) -> Rect {
+    let place = area.centered(
+        Constraint::Length(width.min(area.width)),
+        Constraint::Length(height.min(area.height)),
+    );
+    let block = Block::bordered().title(Line::styled(format!(" {title} "), theme.title()));
+    let inside = block.inner(place);
+    frame.render_widget(Clear, place);
+    frame.render_widget(block, place);
+    inside
+}
+
+/// The text as wide as it may be; what is cut off is marked.
+pub(crate) fn clipped(text: &str, width: usize) -> String {
+    if Span::raw(text).width() <= width {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        used += Span::raw(c.to_string()).width();
+        if used + 1 > width {
+            break;
+        }
+        short.push(c);
+    }
+    if width > 0 {
+        short.push('…');
+    }
+    short
+}
+
+fn padded(text: &str, width: usize) -> String {
+    let text = clipped(text, width);
+    let gap = width.saturating_sub(Span::raw(&text).width());
+    format!("{text}{}", " ".repeat(gap))
+}
+
+/// The text in lines that are no wider than there is room, broken between words.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let words = line.trim_start_matches(' ');
+        let indent = &line[..(line.len() - words.len()).min(width / 2)];
+        let mut current = indent.to_owned();
+        for word in words.split(' ') {
+            let mut word = word;
+            let wide = |text: &str| Span::raw(text).width();
+            if current != indent && wide(&current) + 1 + wide(word) > width {
+                lines.push(std::mem::replace(&mut current, indent.to_owned()));
+            }
+            if current != indent {
+                current.push(' ');
+            }
+            // A word that is longer than a line is broken anywhere.
+            let room = width - indent.len().min(width);
+            while current == indent && room > 0 && wide(word) > room {
+                let cut = word.char_indices().nth(room).map_or(word.len(), |(at, _)| at);
+                lines.push(format!("{indent}{}", &word[..cut]));
+                word = &word[cut..];
+            }
+            current.push_str(word);
+        }
+        lines.push(current);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_broken_between_words_and_words_only_where_they_must() {
+        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
+        assert_eq!(wrapped("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
+        assert_eq!(wrapped("", 3), [""; 0]);
+        assert_eq!(wrapped("  a b cde", 5), ["  a b", "  cde"]);
+        assert_eq!(clipped("abcdef", 4), "abc…");
+        assert_eq!(clipped("漢字漢字", 5), "漢字…");
+    }
+
+    #[test]
+    fn the_focus_is_always_among_the_lines_that_are_shown() {
+        for count in 0..40 {
+            for height in 1..20 {
+                for focus in 0..count {
+                    let first = first_shown(focus, count, height);
+                    assert!((first..first + height).contains(&focus));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! From a model to cells. Nothing here changes anything.
+
+use pve_provision::create::Fact;
+use ratatui::Frame;
+use ratatui::layout::Constraint;
+use ratatui::layout::Layout;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::text::Span;
+use ratatui::widgets::Paragraph;
+
+use crate::app::Model;
+use crate::app::Overlay;
+use crate::app::Part;
+use crate::form;
+use crate::form::clipped;
+use crate::form::popup;
+use crate::form::wrapped;
+use crate::keys;
+use crate::keys::Action;
+use crate::keys::BINDINGS;
+use crate::progress;
+use crate::progress::Progress;
+use crate::progress::Tone;
+use crate::style::Theme;
+use crate::wizard::Page;
+use crate::wizard::Wizard;
+
+/// The smallest terminal in which nothing is lost.
+const WIDTH: u16 = 80;
+const HEIGHT: u16 = 24;
+
+/// Draws everything.
+pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < WIDTH || area.height < HEIGHT {
+        let text = format!(
+            "This terminal has {} columns and {} lines. pve-tui needs {WIDTH} and {HEIGHT}: make it larger. Nothing is lost meanwhile.",
+            area.width, area.height
+        );
+        let lines = wrapped(&text, usize::from(area.width));
+        frame.render_widget(Paragraph::new(lines.into_iter().map(Line::raw).collect::<Vec<_>>()), area);
+        return;
+    }
+    let [top, tabs, rule, body, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(header(model, top), top);
+    let line = "─".repeat(usize::from(rule.width));
+    frame.render_widget(Line::styled(line, model.theme.quiet()), rule);
+    match (model.part, &model.wizard, &model.progress) {
+        (Part::Wizard, Some(wizard), _) => {
+            frame.render_widget(tab_line(wizard, model.theme), tabs);
+            form::draw(frame, body, &wizard.form, &wizard.sheet.rows(), model.theme);
+        }
+        (Part::Progress, _, Some(progress)) => {
+            let title = format!("Create VM {}", progress.plan.vmid());
+            frame.render_widget(Line::styled(title, model.theme.title()), tabs);
+            draw_progress(frame, body, progress, model.theme);
+        }
+        _ => {
+            frame.render_widget(Line::styled("Log in", model.theme.title()), tabs);
+            draw_login(frame, body, model);
+        }
+    }
+    frame.render_widget(footer(model, bottom), bottom);
+    match &model.overlay {
+        Some(Overlay::Help(scroll)) => help(frame, area, *scroll, model.theme),
+        Some(Overlay::Request(scroll)) => request(frame, area, *scroll, model),
+        Some(Overlay::Leave(loss)) => leave(frame, area, loss, model.theme),
+        None => {}
+    }
+}
+
+fn header(model: &Model, area: Rect) -> Line<'static> {
+    let mut text = "pve-tui · Create VM".to_owned();
+    if let Some(wizard) = &model.wizard {
+        let facts = &wizard.sheet.facts;
+        let server = model.login.address().map(|address| format!(" at {address}"));
+        text = format!("{text} · {}{}", facts.account, server.unwrap_or_default());
+        if let Fact::There(version) = facts.version() {
+            text = format!("{text} · Proxmox VE {version}");
+        }
+    }
+    Line::styled(clipped(&text, usize::from(area.width)), model.theme.title())
+}
+
+/// The screens; the current one in brackets, and `!` at those that have a problem.
+fn tab_line(wizard: &Wizard, theme: Theme) -> Line<'static> {
+    let mut spans = Vec::new();
+    for page in Page::ALL {
+        let here = page == wizard.sheet.page;
+        let mark = if wizard.sheet.has_problem(page) { "!" } else { "" };
+        let text = match (here, wizard.sheet.disk) {
+            (true, Some(disk)) => format!("[{} > {disk}{mark}]", page.title()),
+            (true, None) => format!("[{}{mark}]", page.title()),
+            (false, _) => format!(" {}{mark} ", page.title()),
+        };
+        let style = if here { theme.title() } else { Style::new() };
+        spans.push(Span::styled(text, style));
+    }
+    Line::from(spans)
+}
+
+fn footer(model: &Model, area: Rect) -> Line<'static> {
+    let first = |action| keys::shown(action).split(", ").next().unwrap_or_default();
+    let hints: &[(Action, &str)] = match model.part {
+        Part::Login => &[
+            (Action::Help, "help"),
+            (Action::Down, "next field"),
+            (Action::Open, "change"),
+            (Action::Reload, "connect again"),
+            (Action::Quit, "leave"),
+        ],
+        Part::Wizard => &[
+            (Action::Help, "help"),
+            (Action::Open, "change"),
+            (Action::Reset, "default"),
+            (Action::PageDown, "next"),
+            (Action::PageUp, "back"),
+            (Action::Quit, "leave"),
+        ],
+        Part::Progress => &[
+            (Action::Help, "help"),
+            (Action::PageUp, "scroll up"),
+            (Action::PageDown, "scroll down"),
+            (Action::Open, "choose"),
+            (Action::Quit, "leave"),
+        ],
+    };
+    let hints: Vec<String> =
+        hints.iter().map(|(action, what)| format!("{} {what}", first(*action))).collect();
+    Line::styled(clipped(&hints.join("  "), usize::from(area.width)), model.theme.quiet())
+}
+
+fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    let [form_area, said] =
+        Layout::vertical([Constraint::Min(1), Constraint::Length(3)]).areas(area);
+    let sheet = &model.login.sheet;
+    form::draw(frame, form_area, &model.login.form, &sheet.rows(), model.theme);
+    let width = usize::from(said.width).saturating_sub(2);
+    let lines: Vec<Line<'_>> = if let Some(busy) = sheet.busy {
+        vec![Line::raw(format!("… {busy}"))]
+    } else if let Some(failure) = &sheet.failure {
+        let lines = wrapped(failure, width).into_iter();
+        lines.map(|line| Line::styled(format!("! {line}"), model.theme.bad())).collect()
+    } else {
+        Vec::new()
+    };
+    frame.render_widget(Paragraph::new(lines), said);
+}
+
+fn toned(theme: Theme, tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Title => theme.title(),
+        Tone::Good => theme.good(),
+        Tone::Bad => theme.bad(),
+    }
+}
+
+fn draw_progress(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: Theme) {
+    let width = usize::from(area.width);
+    let Some(end) = &progress.end else {
+        draw_log(frame, area, progress, theme);
+        return;
+    };
+    let said = progress.verdict(end);
+    let lines: Vec<Line<'_>> = said
+        .iter()
+        .flat_map(|(tone, text)| wrapped(text, width).into_iter().map(move |line| (*tone, line)))
+        .map(|(tone, line)| Line::styled(line, toned(theme, tone)))
+        .collect();
+    let rows = progress::rows(end);
+    let offers = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+    // What is to be done is more important than how it came to that.
+    let verdict = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let verdict = verdict.min(area.height.saturating_sub(offers + 2));
+    let [log, rule, text, choices] = Layout::vertical([
+        Constraint::Min(0),
+        Constraint::Length(1),
+        Constraint::Length(verdict),
+        Constraint::Length(offers),
+    ])
+    .areas(area);
+    draw_log(frame, log, progress, theme);
+    let line = "─".repeat(width);
+    frame.render_widget(Line::styled(line, theme.quiet()), rule);
+    frame.render_widget(Paragraph::new(lines), text);
+    form::draw_rows(frame, choices, &progress.form, &rows, theme);
+}
+
+/// The end of the log, or what lies so many lines above it.
+fn draw_log(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: Theme) {
+    let width = usize::from(area.width);
+    let lines: Vec<Line<'_>> = progress
+        .log
+        .iter()
+        .flat_map(|(tone, text)| wrapped(text, width).into_iter().map(move |line| (*tone, line)))
+        .map(|(tone, line)| Line::styled(line, toned(theme, tone)))
+        .collect();
+    let height = usize::from(area.height);
+    let most = lines.len().saturating_sub(height);
+    let first = most.saturating_sub(progress.scroll);
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(first).take(height).collect();
+    frame.render_widget(Paragraph::new(shown), area);
+}
+
+fn scrolled(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, scroll: usize, theme: Theme) {
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let inside = popup(frame, area, WIDTH, height, title, theme);
+    let room = usize::from(inside.height);
+    let first = scroll.min(lines.len().saturating_sub(room));
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(first).take(room).collect();
+    frame.render_widget(Paragraph::new(shown), inside);
+}
+
+fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize, theme: Theme) {
+    let mut lines: Vec<Line<'_>> = BINDINGS
+        .iter()
+        .map(|binding| Line::raw(format!("{:<16}{}", binding.shown, binding.what)))
+        .collect();
+    lines.push(Line::raw("Typing on a field replaces it; on a list it filters."));
+    lines.push(Line::raw("Marks: > focus   ! problem   ~ note   = locked"));
+    scrolled(frame, area, "Keys (Esc closes, Down goes on)", lines, scroll, theme);
+}
+
+fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model) {
+    let Some(wizard) = &model.wizard else { return };
+    let width = usize::from(WIDTH) - 2;
+    let mut lines = Vec::new();
+    let mut say = |text: &str, style: Style| {
+        lines.extend(wrapped(text, width).into_iter().map(|line| Line::styled(line, style)));
+    };
+    let (plain, title) = (Style::new(), model.theme.title());
+    match &wizard.sheet.plan {
+        Ok(plan) => {
+            say(&format!("POST /nodes/{}/qemu", plan.node), title);
+            for (name, value) in plan.parameters() {
+                say(&format!("  {name}={value}"), plain);
+            }
+            say("The same by pvesh, on any node", title);
+            plan.pvesh_lines().iter().for_each(|line| say(line, plain));
+            say(&format!("The same by qm, on {}", plan.node), title);
+            plan.qm_lines().iter().for_each(|line| say(line, plain));
+        }
+        Err(not_ready) => {
+            say("There is no request yet:", title);
+            say(&not_ready.to_string(), plain);
+        }
+    }
+    scrolled(frame, area, "The request (Esc closes, Down goes on)", lines, scroll, model.theme);
+}
+
+fn leave(frame: &mut Frame<'_>, area: Rect, loss: &str, theme: Theme) {
+    let mut lines = wrapped(loss, 58);
+    lines.push(String::new());
+    lines.push("Enter leaves, Esc stays.".to_owned());
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let inside = popup(frame, area, 60, height, "Leave?", theme);
+    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
+    frame.render_widget(Paragraph::new(lines), inside);
+}

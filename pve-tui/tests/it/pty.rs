@@ -1,0 +1,127 @@
+//! A program in a terminal of its own, whose screen can be read.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::Duration;
+use std::time::Instant;
+
+use portable_pty::Child;
+use portable_pty::CommandBuilder;
+use portable_pty::MasterPty;
+use portable_pty::PtySize;
+use portable_pty::native_pty_system;
+use rustix::process::Pid;
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+/// How long to wait for what must come.
+const LIMIT: Duration = Duration::from_secs(30);
+
+pub(crate) struct Pty {
+    screen: vt100::Parser,
+    /// Everything that the program wrote.
+    pub(crate) written: Vec<u8>,
+    output: mpsc::Receiver<Vec<u8>>,
+    keyboard: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    pub(crate) home: TempDir,
+}
+
+impl Pty {
+    /// Starts `pve-tui` in a home of its own.
+    pub(crate) fn start(
+        program: impl AsRef<OsStr>,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(program);
+        command.args(arguments);
+        command.env_clear();
+        command.env("TERM", "xterm-256color");
+        command.env("HOME", home.path());
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (sender, output) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let keyboard = pair.master.take_writer().unwrap();
+        let screen = vt100::Parser::default();
+        let written = Vec::new();
+        Self { screen, written, output, keyboard, child, master: pair.master, home }
+    }
+
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    pub(crate) fn screen(&self) -> &vt100::Screen {
+        self.screen.screen()
+    }
+
+    /// Reads what the program writes until the screen is as it should be.
+    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !is_so(self.screen.screen()) {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => {
+                    self.screen.process(&bytes);
+                    self.written.extend(bytes);
+                }
+                Err(_) => panic!("no {what} in:\n{}", self.screen.screen().contents()),
+            }
+        }
+    }
+
+    /// Reads until a text is on the screen.
+    pub(crate) fn until_text(&mut self, text: &str) {
+        self.until(text, |screen| screen.contents().contains(text));
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = self.child.process_id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        rustix::process::kill_process(pid.unwrap(), signal).unwrap();
+    }
+
+    pub(crate) fn resize(&self, rows: u16, cols: u16) {
+        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+    }
+
+    /// Waits for the program's end; gives its exit code.
+    pub(crate) fn end(&mut self) -> u32 {
+        let code = self.child.wait().unwrap().exit_code();
+        while let Ok(bytes) = self.output.recv_timeout(LIMIT) {
+            self.screen.process(&bytes);
+            self.written.extend(bytes);
+        }
+        code
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+/// Whether the terminal is as the shell had it.
+pub(crate) fn is_given_back(screen: &vt100::Screen) -> bool {
+    !screen.alternate_screen() && !screen.bracketed_paste() && !screen.hide_cursor()
+}
