@@ -82,14 +82,21 @@ async fn door(
 async fn start_job<Work>(
     app: &App,
     request: Value,
-    work: impl FnOnce(Job) -> Work,
+    work: impl FnOnce(Job) -> Work + Send + 'static,
 ) -> Result<Response, Problem>
 where
     Work: Future<Output = ()> + Send + 'static,
 {
     let admission = app.admit().ok_or_else(stopping)?;
-    let job = app.jobs().start(request).await.map_err(|error| no_log(&error))?;
-    admission.run(job.clone(), work(job.clone()));
+    let jobs = app.jobs().clone();
+    // In a task of its own: who leaves before the log is begun must not leave a job that nobody runs.
+    let started = tokio::spawn(async move {
+        let job = jobs.start(request).await?;
+        admission.run(job.clone(), work(job.clone()));
+        Ok(job)
+    });
+    let job = started.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let job = job.map_err(|error| no_log(&error))?;
     let id = job.id().to_string();
     let headers =
         [(header::LOCATION, format!("/api/jobs/{id}")), (HeaderName::from_static("x-job-id"), id)];

@@ -7,6 +7,8 @@ use anyhow::Context;
 use xshell::Shell;
 use xshell::cmd;
 
+use crate::cargo::cargo;
+
 const PROGRAMS: [&str; 1] = ["pve-server"];
 const FILES: [&str; 4] = [
     "LICENSE-APACHE",
@@ -16,10 +18,10 @@ const FILES: [&str; 4] = [
 ];
 
 pub(crate) fn dist(shell: &Shell) -> anyhow::Result<()> {
-    let packages: Vec<&str> = PROGRAMS.iter().flat_map(|program| ["--package", program]).collect();
+    let packages = PROGRAMS.map(|program| format!("--package {program}")).join(" ");
     // Panic messages hold the paths of sources, which differ from machine to machine.
     let flags = format!("--remap-path-prefix={}=cargo", cargo_home()?.display());
-    cmd!(shell, "cargo build --release --locked {packages...}").env("RUSTFLAGS", flags).run()?;
+    cargo(shell, &format!("build --release --locked {packages}")).env("RUSTFLAGS", flags).run()?;
 
     let out = shell.current_dir().join("target/dist");
     let name = format!("pve-server-{}-{}-linux", env!("CARGO_PKG_VERSION"), env::consts::ARCH);

@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
+mod cargo;
 mod dist;
 mod packages;
 mod programs;
@@ -31,15 +32,9 @@ enum Command {
     Test,
     /// A simulated cluster and the server on it: watch one VM being made, then try it yourself.
     Demo {
-        /// Leave after the install; the exit code tells how it went.
-        #[arg(long)]
-        once: bool,
-        /// The cluster's API alone, to play with by `curl` or the wizard.
-        #[arg(long, conflicts_with = "once")]
-        api_only: bool,
-        /// `tui`: the wizard on a cluster that has what its defaults ask for.
-        #[arg(value_parser = ["tui"], conflicts_with_all = ["once", "api_only"])]
-        what: Option<String>,
+        /// `--once` leaves after the install, `--api-only` serves the cluster's API alone, `tui` shows the wizard.
+        #[arg(allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// A real virtual machine from a real cloud image, provisioned and logged into.
     E2e,
@@ -67,15 +62,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     shell.change_dir(root);
     match command {
         Command::Test => test::test(&shell),
-        Command::Demo { once, api_only, what } => {
-            let argument = match (api_only, once, what) {
-                (true, ..) => Some("--api-only"),
-                (_, true, _) => Some("--once"),
-                (.., Some(_)) => Some("--tui"),
-                _ => None,
-            };
-            programs::demo(&shell, argument)
-        }
+        Command::Demo { arguments } => programs::demo(&shell, arguments),
         Command::E2e => programs::e2e(&shell),
         Command::Bench => programs::bench(&shell),
         Command::Dist => dist::dist(&shell),

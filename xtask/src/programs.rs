@@ -4,14 +4,14 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use xshell::Shell;
-use xshell::cmd;
 
+use crate::cargo::cargo;
 use crate::packages;
 
-pub(crate) fn demo(shell: &Shell, argument: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn demo(shell: &Shell, arguments: &[String]) -> anyhow::Result<()> {
     packages::need(shell, &[packages::SSH])?;
     build(shell)?;
-    become_program(shell, "debug/demo", argument.as_slice())
+    become_program(shell, "debug/demo", arguments)
 }
 
 pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
 
 pub(crate) fn bench(shell: &Shell) -> anyhow::Result<()> {
     packages::need(shell, &[packages::SSH, packages::CURL, packages::IPROUTE])?;
-    cmd!(shell, "cargo build --release --workspace --bins --locked").run()?;
+    cargo(shell, "build --release --workspace --bins --locked").run()?;
     become_program(shell, "release/bench", &[])
 }
 
@@ -33,12 +33,12 @@ pub(crate) fn docs(shell: &Shell) -> anyhow::Result<()> {
 
 /// Builds all programs: the ones under `tests/e2e` start the others.
 fn build(shell: &Shell) -> anyhow::Result<()> {
-    cmd!(shell, "cargo build --workspace --bins --locked").run()?;
+    cargo(shell, "build --workspace --bins --locked").run()?;
     Ok(())
 }
 
 /// Replaces this process, so that Ctrl-C reaches the program alone and its exit code is ours.
-fn become_program(shell: &Shell, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+fn become_program(shell: &Shell, name: &str, arguments: &[String]) -> anyhow::Result<()> {
     let program = shell.current_dir().join("target").join(name);
     let error = Command::new(&program).args(arguments).exec();
     Err(anyhow::Error::new(error).context(format!("cannot run {}", program.display())))

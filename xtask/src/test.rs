@@ -3,6 +3,7 @@
 use xshell::Shell;
 use xshell::cmd;
 
+use crate::cargo::cargo;
 use crate::packages;
 use crate::tidy;
 
@@ -18,22 +19,22 @@ pub(crate) fn test(shell: &Shell) -> anyhow::Result<()> {
         ],
     )?;
 
-    cmd!(shell, "cargo fmt --all --check").run()?;
+    cargo(shell, "fmt --all --check").run()?;
     let scripts = tidy::scripts(shell)?;
     cmd!(shell, "shellcheck {scripts...}").run()?;
     tidy::links(shell)?;
-    cmd!(shell, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?;
+    cargo(shell, "clippy --workspace --all-targets --locked -- -D warnings").run()?;
 
     // The tests start the programs themselves, which `cargo test` builds for some packages only.
-    cmd!(shell, "cargo build --workspace --all-targets --locked").run()?;
+    cargo(shell, "build --workspace --all-targets --locked").run()?;
     let references = tidy::SnapshotReferences::new(shell)?;
-    cmd!(shell, "cargo test --workspace --locked")
+    cargo(shell, "test --workspace --locked")
         .env("INSTA_UPDATE", "no")
         .env("INSTA_SNAPSHOT_REFERENCES_FILE", references.path())
         .run()?;
     references.check(shell)?;
 
-    cmd!(shell, "cargo doc --workspace --lib --no-deps --locked")
+    cargo(shell, "doc --workspace --lib --no-deps --locked")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     println!("all is well");

@@ -52,8 +52,10 @@ impl Allocator {
         beside: &BTreeSet<u32>,
     ) -> Result<Lease, Problem> {
         let mut seen = self.seen.lock().await;
+        let began = Instant::now();
         loop {
-            seen.retain(|_, seen| seen.at.elapsed() < FRESH);
+            // What this call has asked itself stays good until it ends, however long the range is.
+            seen.retain(|_, seen| seen.at >= began || seen.at.elapsed() < FRESH);
             let members = directory.members().map_err(Problem::file("read the cluster's nodes"))?;
             let guests = directory.guests().map_err(Problem::file("list the cluster's guests"))?;
             let mut taken: BTreeSet<u32> = self.leases.taken().into_iter().map(Vmid::get).collect();

@@ -122,18 +122,20 @@ impl Baseline {
         let (sender, survey) = watch::channel(None);
         let task = tokio::spawn(async move {
             let mut known = BTreeSet::new();
+            // A node that could not be asked is asked again at the next look.
+            let mut failed = false;
             let mut asked = tokio::time::Instant::now();
             loop {
                 let online =
                     directory.members().map(|members| members.online_names()).unwrap_or_default();
-                if online != known || asked.elapsed() >= REFRESH {
+                if online != known || failed || asked.elapsed() >= REFRESH {
                     asked = tokio::time::Instant::now();
                     let nodes =
                         futures_util::future::join_all(online.iter().map(|node| ask(&exec, node)))
                             .await;
-                    sender.send_replace(Some(Survey {
-                        nodes: online.iter().cloned().zip(nodes).collect(),
-                    }));
+                    let nodes: BTreeMap<_, _> = online.iter().cloned().zip(nodes).collect();
+                    failed = nodes.values().any(Result::is_err);
+                    sender.send_replace(Some(Survey { nodes }));
                     known = online;
                 }
                 tokio::time::sleep(LOOK).await;

@@ -39,6 +39,12 @@ pub(crate) async fn destroy(qm: &Qm, directory: &PveDirectory, vmid: Vmid, job: 
     };
     // A VM that is not running is stopped all the same; should it fail, destroying tells why.
     let stopped = qm.run(&node, commands::force_stop(vmid), None).await;
+    // The stop may have waited for a lock, and the number may be another VM's by now.
+    match find(directory, vmid, job) {
+        Ok(Some(_)) => {}
+        Ok(None) => return CleanUp::Destroyed { vmid, node },
+        Err(error) => return CleanUp::Unknown { vmid, why: error.to_string() },
+    }
     let destroyed = qm.run(&node, commands::destroy(vmid), None).await;
     match (destroyed, find(directory, vmid, job)) {
         // Should it have failed, somebody else was faster.

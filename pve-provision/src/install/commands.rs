@@ -16,15 +16,19 @@ use super::pve_directory::MARK;
 use super::settings::Limits;
 
 /// A program, its arguments, and how long it may take.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CommandLine {
     pub(crate) program: &'static str,
     pub(crate) arguments: Vec<String>,
     pub(crate) limit: std::time::Duration,
+    /// An argument that may stand in no message, should the command repeat it.
+    pub(crate) secret: Option<String>,
 }
 
 /// Most commands answer within seconds; ten minutes cover a cluster that is very busy.
 const USUAL: std::time::Duration = std::time::Duration::from_mins(10);
+/// A question to a node that may hang.
+const QUESTION: std::time::Duration = std::time::Duration::from_secs(30);
 /// A disk is written in full by an import.
 const IMPORT: std::time::Duration = std::time::Duration::from_hours(2);
 /// A disk goes over the network in a migration.
@@ -33,7 +37,7 @@ const MIGRATE: std::time::Duration = std::time::Duration::from_hours(6);
 impl CommandLine {
     fn new(program: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Self { program, arguments, limit: USUAL }
+        Self { program, arguments, limit: USUAL, secret: None }
     }
 
     /// Program and subcommand, for messages: arguments may be long, and a hash is nobody's business.
@@ -49,7 +53,10 @@ pub(crate) fn pvesm_status() -> CommandLine {
 }
 
 pub(crate) fn node_status(node: &str) -> CommandLine {
-    CommandLine::new("pvesh", ["get", &format!("/nodes/{node}/status"), "--output-format", "json"])
+    let path = format!("/nodes/{node}/status");
+    let mut line = CommandLine::new("pvesh", ["get", &path, "--output-format", "json"]);
+    line.limit = QUESTION;
+    line
 }
 
 /// `qm create`, in the order of the specification's table, then our mark.
@@ -110,7 +117,7 @@ pub(crate) struct Initial<'a> {
 }
 
 pub(crate) fn initialize(vmid: Vmid, initial: &Initial<'_>) -> CommandLine {
-    CommandLine::new(
+    let mut line = CommandLine::new(
         "qm",
         [
             "set",
@@ -132,7 +139,9 @@ pub(crate) fn initialize(vmid: Vmid, initial: &Initial<'_>) -> CommandLine {
             "--boot",
             "order=scsi0",
         ],
-    )
+    );
+    line.secret = Some(initial.password_hash.to_owned());
+    line
 }
 
 /// `qm resize` to an absolute size. It exits 0 even when it failed: the configuration tells.
@@ -181,23 +190,29 @@ pub(crate) fn set_cores(vmid: Vmid, cores: u32) -> CommandLine {
     CommandLine::new("qm", ["set", &vmid.to_string(), "--cores", &cores.to_string()])
 }
 
-/// `qm set --memory`; a balloon that no longer fits is taken away with it.
-pub(crate) fn set_memory(
-    vmid: Vmid,
-    mib: u64,
-    balloon: Option<u64>,
-    has_balloon: bool,
-) -> CommandLine {
+/// `qm set --memory`, with what the ballooning rule asks for, if anything.
+pub(crate) fn set_memory(vmid: Vmid, mib: u64, balloon: Balloon) -> CommandLine {
     let mut line = CommandLine::new("qm", ["set", &vmid.to_string(), "--memory", &mib.to_string()]);
     match balloon {
-        Some(least) => {
+        Balloon::Set(least) => {
             line.arguments
                 .extend(["--numa", "1", "--balloon", &least.to_string()].map(str::to_owned));
         }
-        None if has_balloon => line.arguments.extend(["--delete", "balloon"].map(str::to_owned)),
-        None => {}
+        Balloon::Remove => line.arguments.extend(["--delete", "balloon"].map(str::to_owned)),
+        Balloon::Keep => {}
     }
     line
+}
+
+/// What becomes of a VM's balloon when its memory changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Balloon {
+    /// It stays as it is.
+    Keep,
+    /// It gets this size, in MiB.
+    Set(u64),
+    /// It is larger than the memory will be.
+    Remove,
 }
 
 /// `qm resize` by a number of bytes.

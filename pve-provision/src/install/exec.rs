@@ -3,6 +3,7 @@
 //! Every command is driven to its end by a task of its own: whoever waits for it may go away, the
 //! command does not notice. None is ever killed.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use pve_api::NodeName;
 use tokio::io::AsyncBufReadExt as _;
 use tokio::io::AsyncRead;
+use tokio::io::AsyncReadExt as _;
 use tokio::io::BufReader;
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -28,6 +30,10 @@ use crate::event::Stream;
 
 /// How many lines may wait for their reader before a command's output pauses.
 const BACKLOG: usize = 256;
+/// What a shell adds to a signal's number to make an exit code of it.
+const SIGNAL: i32 = 128;
+/// The longest line that is relayed as one.
+const LONGEST_LINE: u64 = 4 << 20;
 /// How the usage line ends that follows a refused option.
 const USAGE: &str = "[OPTIONS]";
 /// How long the output of a command that has ended is waited for.
@@ -127,7 +133,11 @@ impl Exec {
             }
         };
         let status = status.map_err(|error| unknown(error.to_string()))?;
-        status.code().ok_or_else(|| unknown(format!("it was killed ({status})")))
+        // A process that was waited for has ended, however it did.
+        Ok(status
+            .code()
+            .or_else(|| status.signal().map(|signal| SIGNAL + signal))
+            .unwrap_or(SIGNAL))
     }
 
     async fn run_there(
@@ -186,7 +196,7 @@ where
     F: FnOnce(CommandLine, Lines) -> R + Send + 'static,
     R: Future<Output = Result<i32, CommandError>> + Send + 'static,
 {
-    let (title, limit) = (line.title(), line.limit);
+    let (title, limit, secret) = (line.title(), line.limit, line.secret.clone());
     let (sender, mut receiver) = mpsc::channel(BACKLOG);
     let running = tokio::spawn(run(line, sender));
     let collect = async {
@@ -211,7 +221,12 @@ where
     };
     match code {
         Ok(Ok(0)) => Ok(output),
-        Ok(Ok(code)) => Err(CommandError::Failed { title, code, text: last_words(&output) }),
+        Ok(Ok(code)) => {
+            let text = secret
+                .iter()
+                .fold(last_words(&output), |text, secret| text.replace(secret, "********"));
+            Err(CommandError::Failed { title, code, text })
+        }
         Ok(Err(error)) => Err(error),
         Err(error) => Err(CommandError::Unknown { title, why: error.to_string() }),
     }
@@ -237,7 +252,7 @@ pub(crate) async fn relay_lines(pipe: impl AsyncRead + Unpin, stream: Stream, li
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        match reader.read_until(b'\n', &mut bytes).await {
+        match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }

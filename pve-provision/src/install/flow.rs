@@ -20,6 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use settle::settle;
 
+use super::commands::CommandLine;
+use super::exec::Output;
 use super::installer::Inner;
 use super::plan::Plan;
 use super::problem::Problem;
@@ -86,8 +88,8 @@ impl<'a> Run<'a> {
         let place = self.prepare(plan, ahead.storages).await?;
         let image = self.prepare_image(plan, ahead.head).await?;
         let key = self.prepare_ssh().await?;
-        let (guest, permit) = self.create(plan, place, image.waited).await?;
-        let disk = self.import(&guest, &image.path).await?;
+        let (guest, permit) = self.create(plan, place).await?;
+        let disk = self.import(&guest, &image).await?;
         self.initialize(plan, &guest, &key, &disk).await?;
         drop(permit);
         let guest = match &plan.target {
@@ -159,6 +161,21 @@ impl<'a> Run<'a> {
             .cancel_reason()
             .map_or_else(|| "cancelled".to_owned(), |reason| reason.to_string());
         Problem::Cancelled(reason)
+    }
+
+    /// Runs a command that changes the VM, unless the job is cancelled already.
+    pub(crate) async fn command(
+        &self,
+        node: &NodeName,
+        line: CommandLine,
+        lines: Option<&Lines>,
+    ) -> Result<Output, Problem> {
+        self.check_cancelled()?;
+        Ok(self.cx.qm.run(node, line, lines).await?)
+    }
+
+    pub(crate) fn check_cancelled(&self) -> Result<(), Problem> {
+        if self.job.cancellation().is_cancelled() { Err(self.cancelled()) } else { Ok(()) }
     }
 
     /// Waits for `work`, unless the job is cancelled first.

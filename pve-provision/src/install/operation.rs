@@ -35,6 +35,9 @@ pub enum OperationError {
         "VM {0} was not made by this server: to destroy it all the same, send {{\"force\":true}}"
     )]
     NotOurs(Vmid),
+    /// The VM is protected against removal.
+    #[error("VM {0} is protected (its option 'protection' is on): take that away first")]
+    Protected(Vmid),
     /// A command failed; what it says is part of the text.
     #[error("{0}")]
     Failed(String),
@@ -132,6 +135,6 @@ impl Installer {
 impl Inner {
     /// Whether QEMU runs, as `qm status` says it.
     async fn is_running(&self, vm: &Found) -> bool {
-        self.qm.status(&vm.node, vm.vmid).await == "running"
+        self.qm.status(&vm.node, vm.vmid).await.is_ok_and(|word| word == "running")
     }
 }

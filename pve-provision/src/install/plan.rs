@@ -21,6 +21,8 @@ const MIN_RAM_MIB: u64 = 512;
 const MIN_DISK_GIB: u64 = 16;
 /// 128 TiB: beyond every storage that takes a VM's disk, so that a slip of the finger is told.
 const MAX_DISK_GIB: u64 = 131_072;
+/// The most that `crypt(3)` of a guest takes.
+const LONGEST_PASSWORD: usize = 511;
 const DEFAULT_PASSWORD: &str = "passwd";
 /// What a VMID adds to a name at most, while it is not known: `-` and the digits.
 const LABEL: usize = 63;
@@ -241,6 +243,12 @@ fn check_user(user: &str) -> Result<(), Invalid> {
 
 fn check_password(password: SecretString) -> Result<SecretString, Invalid> {
     use secrecy::ExposeSecret as _;
+    if password.expose_secret().len() > LONGEST_PASSWORD {
+        return Err(Invalid::field(
+            "passwd",
+            format!("is longer than {LONGEST_PASSWORD} bytes, which crypt(3) does not take"),
+        ));
+    }
     if password.expose_secret().chars().any(char::is_control) {
         return Err(Invalid::field(
             "passwd",

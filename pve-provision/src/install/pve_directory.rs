@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::path::PathBuf;
@@ -150,7 +151,7 @@ pub(crate) struct Members {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Member {
     online: bool,
-    address: Option<Ipv4Addr>,
+    address: Option<IpAddr>,
 }
 
 #[derive(Deserialize)]
@@ -207,12 +208,15 @@ impl Members {
             .collect()
     }
 
-    pub(crate) fn address(&self, node: &str) -> Option<Ipv4Addr> {
+    pub(crate) fn address(&self, node: &str) -> Option<IpAddr> {
         self.nodes.get(node)?.address
     }
 
     pub(crate) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.nodes.values().filter_map(|member| member.address)
+        self.nodes.values().filter_map(|member| match member.address {
+            Some(IpAddr::V4(address)) => Some(address),
+            _ => None,
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the steps ask of Proxmox VE, done by commands on the node that has the VM.
 
+use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use pve_api::NodeName;
@@ -16,6 +18,8 @@ use super::pve_directory::PveDirectory;
 use super::settings::Settings;
 use super::ssh::Lines;
 
+/// The port of a node's SSH server, where `NODE_<name>` names no other.
+const SSH_PORT: u16 = 22;
 /// Between two tries for a lock; a try waits for some seconds itself.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
@@ -53,6 +57,10 @@ impl Qm {
         loop {
             let result = self.once(node, line.clone(), lines.cloned()).await;
             match &result {
+                // `qm resize` exits 0 even then.
+                Ok(output) if is_lock_timeout(&output.stderr) && Instant::now() < give_up => {
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                }
                 Err(error) if is_lock_timeout(error.text()) && Instant::now() < give_up => {
                     tokio::time::sleep(BETWEEN_TRIES).await;
                 }
@@ -80,16 +88,8 @@ impl Qm {
 
     /// Where a node's SSH server is: `NODE_<name>`, or else its address in `.members`.
     fn address(&self, node: &NodeName) -> Result<NodeAddress, String> {
-        const SSH_PORT: u16 = 22;
         let (host, port) = if let Some(said) = self.addresses.get(node.as_str()) {
-            match said.rsplit_once(':') {
-                Some((host, port)) => (
-                    host.to_owned(),
-                    port.parse()
-                        .map_err(|error| format!("NODE_{node} is not host[:port]: {error}"))?,
-                ),
-                None => (said.clone(), SSH_PORT),
-            }
+            endpoint(said).ok_or_else(|| format!("NODE_{node} is not host[:port]"))?
         } else {
             let members = self.directory.members().map_err(|error| error.to_string())?;
             let address = members.address(node.as_str());
@@ -105,16 +105,57 @@ impl Qm {
         })
     }
 
-    /// The word that `qm status` says of a VM, such as `running`; for messages.
-    pub(crate) async fn status(&self, node: &NodeName, vmid: Vmid) -> String {
-        match self.run(node, commands::status(vmid), None).await {
-            Ok(output) => output.stdout.trim().trim_start_matches("status:").trim().to_owned(),
-            Err(error) => format!("not known ({error})"),
-        }
+    /// The word that `qm status` says of a VM, such as `running`.
+    pub(crate) async fn status(&self, node: &NodeName, vmid: Vmid) -> Result<String, CommandError> {
+        let output = self.run(node, commands::status(vmid), None).await?;
+        Ok(output.stdout.trim().trim_start_matches("status:").trim().to_owned())
     }
+}
+
+/// The host and port of `host[:port]`, where the host may be an IPv6 address.
+fn endpoint(said: &str) -> Option<(String, u16)> {
+    if let Ok(address) = said.parse::<SocketAddr>() {
+        return Some((address.ip().to_string(), address.port()));
+    }
+    if said.parse::<IpAddr>().is_ok() || !said.contains(':') {
+        return Some((said.to_owned(), SSH_PORT));
+    }
+    let (host, port) = said.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
 }
 
 /// Whether a command gave up because somebody else had the lock; the text may stand on any line.
 fn is_lock_timeout(text: &str) -> bool {
     text.contains("can't lock file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_named_by_host_and_port_of_either_family() {
+        let rows = [
+            "pve2",
+            "192.0.2.12:2222",
+            "fd00::12",
+            "[fd00::12]:2222",
+            "pve2.example.org:23",
+            "pve2:x",
+        ];
+        let ends = rows.map(|said| {
+            endpoint(said).map(|(host, port)| format!("{host} {port}")).unwrap_or_default()
+        });
+        assert_eq!(
+            ends,
+            [
+                "pve2 22",
+                "192.0.2.12 2222",
+                "fd00::12 22",
+                "fd00::12 2222",
+                "pve2.example.org 23",
+                ""
+            ]
+        );
+    }
 }

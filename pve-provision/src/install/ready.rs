@@ -25,6 +25,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const BETWEEN_VISITS: Duration = Duration::from_secs(1);
 /// How long a connection may take that nobody answers.
 const ANSWER: Duration = Duration::from_secs(1);
+/// How long one login may take, the reading of the boot id included.
+const ONE_LOGIN: Duration = Duration::from_secs(30);
 /// How long an open port may keep silent.
 const BANNER: Duration = Duration::from_secs(3);
 
@@ -182,7 +184,8 @@ fn state_of(error: LoginError) -> State {
 /// The boot that a VM is on, when it can be logged into now.
 pub(crate) async fn boot_id(ssh: &Ssh, host: &Host) -> Option<String> {
     look(host.address, host.port).await.ok()?;
-    log_in(ssh, host).await.ok().map(|login| login.boot_id)
+    let login = tokio::time::timeout(ONE_LOGIN, Box::pin(log_in(ssh, host))).await;
+    login.ok()?.ok().map(|login| login.boot_id)
 }
 
 /// Waits until an SSH server greets: for VMs that do not know our key.

@@ -115,6 +115,7 @@ impl Ssh {
             own = std::env::temp_dir().join(format!("pve-ssh-{}", std::process::id()));
         }
         create_private_directory(&own)?;
+        check_private(&own)?;
         Ok(Self {
             path: path.to_owned(),
             home: home.to_owned(),
@@ -144,7 +145,8 @@ impl Ssh {
     fn command(&self) -> Command {
         let mut command = Command::new("ssh");
         command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("LC_ALL", "C");
-        command.stdin(Stdio::null()).kill_on_drop(true);
+        // A Ctrl-C at the server's terminal is not meant for a connection that a job needs.
+        command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);
         command.args(["-F", "/dev/null"]);
         command
     }
@@ -153,6 +155,8 @@ impl Ssh {
     pub(crate) async fn open(&self, target: &Target) -> Result<Link, LoginError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let control = self.directory.join(format!("{}-{number}", std::process::id()));
+        // What a server of the same process id has left would pass for a login.
+        let _ = std::fs::remove_file(&control);
         let mut master = self.master(target, &control).spawn().map_err(LoginError::NotRun)?;
         let stderr = master.stderr.take();
         let words = tokio::spawn(async move {
@@ -228,6 +232,20 @@ impl Ssh {
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Refuses a directory that somebody else made: who can swap a control socket reads what goes over it.
+fn check_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = std::fs::symlink_metadata(path)?;
+    let own = rustix::process::geteuid().as_raw();
+    if found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "{} is not a directory that only this server can write to",
+        path.display()
+    )))
 }
 
 /// Puts ssh's last words into a class.

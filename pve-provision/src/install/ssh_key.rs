@@ -34,11 +34,14 @@ pub(crate) async fn find_or_make(exec: &Exec, home: &Path) -> Result<NodeKey, Pr
     }
     let identity = directory.join(names[0]);
     exec.here(commands::make_key(&identity), None).await?;
-    let public = public(exec, &identity).await?;
+    let beside = identity.with_extension("pub");
+    let text = std::fs::read_to_string(&beside)
+        .map_err(Problem::file(format!("read {}", beside.display())))?;
+    let public = first_key(&text, &beside)?;
     Ok(NodeKey { identity, public, is_new: true })
 }
 
-/// The public half, from the file beside the key or else from the key.
+/// The public half of a key that can be used without a passphrase.
 async fn public(exec: &Exec, identity: &Path) -> Result<String, Problem> {
     let mode = std::fs::metadata(identity).map(|file| file.permissions().mode());
     if mode.is_ok_and(|mode| mode & 0o077 != 0) {
@@ -47,13 +50,14 @@ async fn public(exec: &Exec, identity: &Path) -> Result<String, Problem> {
             identity.display()
         )));
     }
-    let beside = identity.with_extension("pub");
-    let text = match std::fs::read_to_string(&beside) {
-        Ok(text) => text,
-        Err(_) => exec.here(commands::public_key(identity), None).await?.stdout,
-    };
-    let keys = super::public_key::parse(&text).unwrap_or_default();
+    // From the key itself: a file beside it may belong to another, and a passphrase shows here.
+    let text = exec.here(commands::public_key(identity), None).await?.stdout;
+    first_key(&text, identity)
+}
+
+fn first_key(text: &str, file: &Path) -> Result<String, Problem> {
+    let keys = super::public_key::parse(text).unwrap_or_default();
     keys.into_iter().next().ok_or_else(|| {
-        Problem::Refused(format!("{} holds no public key: remove it", beside.display()))
+        Problem::Refused(format!("{} gives no public key: remove it", file.display()))
     })
 }

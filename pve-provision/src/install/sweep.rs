@@ -15,6 +15,8 @@ use crate::jobs::JobId;
 use crate::jobs::Jobs;
 use crate::step::Step;
 
+/// How long a cluster that has just booted may need to become quorate.
+const QUORUM: Duration = Duration::from_mins(5);
 /// Between two looks at a VM's configuration.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -45,6 +47,7 @@ pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
 }
 
 async fn settle_left_over(cx: &Inner, job: &Job) {
+    wait_for_quorum(cx).await;
     let state = job.state();
     let step = state.step.unwrap_or(Step::CheckingVmid);
     if let Some(claim) = state.claimed {
@@ -54,6 +57,15 @@ async fn settle_left_over(cx: &Inner, job: &Job) {
     settle(cx, job, &Failure { step, problem }).await;
     let _ = std::fs::remove_dir_all(cx.work_directory(job.id()));
     job.end().await;
+}
+
+/// Waits until the cluster can be changed: after a power loss the server may be up before its quorum is.
+async fn wait_for_quorum(cx: &Inner) {
+    let started = Instant::now();
+    while !cx.directory.members().is_ok_and(|members| members.quorate) && started.elapsed() < QUORUM
+    {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Waits until no command that the server before has begun holds the VM any more.

@@ -227,4 +227,12 @@ impl LogFile {
             }
         }
     }
+
+    /// Takes the log away: it could not be given its end, and without one the next server would take the job
+    /// for one that broke off, and undo what is finished.
+    pub(super) fn discard(&self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::error!(%error, path = %self.path.display(), "cannot remove a log without an end");
+        }
+    }
 }

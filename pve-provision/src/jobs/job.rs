@@ -325,7 +325,12 @@ impl Inner {
     fn write(&self, batch: &[Queued]) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = file.as_mut() else { return Ok(()) };
-        file.append(batch.iter().map(|queued| &queued.record))
+        let written = file.append(batch.iter().map(|queued| &queued.record));
+        let ends = batch.iter().any(|queued| matches!(queued.record, Record::Ended { .. }));
+        if written.is_err() && ends {
+            file.discard();
+        }
+        written
     }
 
     /// Wakes the readers, now or soon.

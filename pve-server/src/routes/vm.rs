@@ -23,7 +23,7 @@ impl From<OperationError> for Problem {
         let status = match &error {
             OperationError::NotFound(_) => StatusCode::NOT_FOUND,
             OperationError::Invalid(_) => StatusCode::BAD_REQUEST,
-            OperationError::NotOurs(_) => StatusCode::CONFLICT,
+            OperationError::NotOurs(_) | OperationError::Protected(_) => StatusCode::CONFLICT,
             _ => return Self::server(StatusCode::INTERNAL_SERVER_ERROR, error),
         };
         Self::input(status, error)
@@ -41,7 +41,7 @@ pub(super) async fn status(
     Path(id): Path<String>,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
-    Ok(app.installer().status(&vm).await)
+    Ok(app.installer().status(&vm).await?)
 }
 
 /// `POST /api/vm/{id}/start`: starts a VM and waits until it is ready.

@@ -115,11 +115,33 @@ impl Place {
 
     /// Starts a server here and waits until it answers.
     pub async fn serve(&self) -> anyhow::Result<Server> {
+        let running = Running::Process(Box::new(self.spawn()?));
+        let mut server = Server { running, address: self.address, client: client::client()? };
+        let deadline = Instant::now() + START_LIMIT;
+        while !server.answers().await {
+            if let Running::Process(child) = &mut server.running
+                && let Some(status) = child.try_wait()?
+            {
+                // A server that was killed in the middle of starting a command leaves its port to that for a moment.
+                if !self.log().trim_end().ends_with("Address already in use (os error 98)") {
+                    bail!("pve-server ended, {status}:\n{}", self.log());
+                }
+                **child = self.spawn()?;
+            }
+            if Instant::now() > deadline {
+                bail!("pve-server does not answer:\n{}", self.log());
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(server)
+    }
+
+    fn spawn(&self) -> anyhow::Result<Child> {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(self.directory.path().join("log"))?;
-        let child = Command::new(programs::program("pve-server")?)
+        Command::new(programs::program("pve-server")?)
             .env_clear()
             .envs(&self.environment)
             .current_dir(self.directory.path())
@@ -128,22 +150,7 @@ impl Place {
             .stderr(log)
             .kill_on_drop(true)
             .spawn()
-            .context("cannot start pve-server")?;
-        let running = Running::Process(Box::new(child));
-        let mut server = Server { running, address: self.address, client: client::client()? };
-        let deadline = Instant::now() + START_LIMIT;
-        while !server.answers().await {
-            if let Running::Process(child) = &mut server.running
-                && let Some(status) = child.try_wait()?
-            {
-                bail!("pve-server ended, {status}:\n{}", self.log());
-            }
-            if Instant::now() > deadline {
-                bail!("pve-server does not answer:\n{}", self.log());
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        Ok(server)
+            .context("cannot start pve-server")
     }
 }
 

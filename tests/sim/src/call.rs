@@ -22,8 +22,10 @@ mod cluster;
 mod cpu;
 pub mod create;
 pub mod destroy;
+mod dispatch;
 pub mod drive;
 pub mod guard;
+mod ha;
 pub mod import;
 mod keys;
 pub mod list;
@@ -291,7 +293,7 @@ fn answer(
     }
     let vmid = all.get("vmid").and_then(|text| text.parse().ok()).unwrap_or_default();
     let request = Request { caller, node: &node, vmid, parameters: &all };
-    dispatch(world, endpoint, request)
+    dispatch::dispatch(world, endpoint, request)
 }
 
 /// A node must exist and answer.
@@ -349,65 +351,4 @@ fn matched(template: &str, wanted: &[&str]) -> Option<Parameters> {
         }
     }
     Some(found)
-}
-
-fn dispatch(world: &mut World, endpoint: &str, request: Request<'_>) -> Result<Answer, Died> {
-    match endpoint {
-        "GET /version" => Ok(list::version(world)),
-        "GET /nodes" => Ok(list::nodes(world, request)),
-        "GET /nodes/{node}/status" => Ok(list::node_status(world, request)),
-        "GET /cluster/resources" => Ok(resources::resources(world, request)),
-        "GET /cluster/status" => Ok(list::cluster_status(world)),
-        "GET /cluster/nextid" => list::next_id(world, request),
-        "GET /nodes/{node}/qemu" => Ok(list::vms(world, request)),
-        "GET /nodes/{node}/lxc" => Ok(Answer::data(Value::Array(Vec::new()))),
-        "GET /nodes/{node}/qemu/{vmid}/config" => list::configuration(world, request),
-        "GET /nodes/{node}/qemu/{vmid}/pending" => list::pending(world, request),
-        "GET /nodes/{node}/qemu/{vmid}/status/current" => list::status(world, request),
-        "GET /nodes/{node}/storage" => storage::list(world, request),
-        "GET /nodes/{node}/storage/{storage}/status" => storage::status(world, request),
-        "GET /nodes/{node}/storage/{storage}/content" => storage::content(world, request),
-        "POST /nodes/{node}/storage/{storage}/content" => storage::allocate(world, request),
-        "POST /storage" => storage::add(world, request),
-        "PUT /storage/{storage}" => storage::change(world, request),
-        "DELETE /storage/{storage}" => storage::remove(world, request),
-        "GET /nodes/{node}/storage/{storage}/content/{volume}" => storage::volume(world, request),
-        "DELETE /nodes/{node}/storage/{storage}/content/{volume}" => {
-            storage::delete(world, request)
-        }
-        "GET /storage" => Ok(storage::definitions(world, request)),
-        "GET /storage/{storage}" => storage::definition(world, request),
-        "POST /nodes/{node}/qemu" => create::create(world, request),
-        "PUT /nodes/{node}/qemu/{vmid}/config" => update::update(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/config" => update::update_later(world, request),
-        "PUT /nodes/{node}/qemu/{vmid}/resize" => resize::resize(world, request),
-        "PUT /nodes/{node}/qemu/{vmid}/unlink" => update::unlink(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/status/start" => power::start(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/status/stop" => power::stop(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/status/shutdown" => power::shutdown(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/status/reboot" => power::reboot(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/status/reset" => power::nudge(world, request, "qmreset"),
-        "POST /nodes/{node}/qemu/{vmid}/status/suspend" => power::nudge(world, request, "qmpause"),
-        "POST /nodes/{node}/qemu/{vmid}/status/resume" => power::nudge(world, request, "qmresume"),
-        "GET /nodes/{node}/qemu/{vmid}/migrate" => migrate::precheck(world, request),
-        "POST /nodes/{node}/qemu/{vmid}/migrate" => migrate::migrate(world, request),
-        "DELETE /nodes/{node}/qemu/{vmid}" => destroy::destroy(world, request),
-        "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump" => list::dump(world, request),
-        "GET /nodes/{node}/qemu/{vmid}/cloudinit" => list::cloud_init(world, request),
-        "PUT /nodes/{node}/qemu/{vmid}/cloudinit" => list::regenerate(world, request),
-        _ => match access::dispatch(world, endpoint, request)
-            .or_else(|| task::dispatch(world, endpoint, request))
-            .or_else(|| cluster::dispatch(world, endpoint, request))
-            .or_else(|| node::dispatch(world, endpoint, request))
-            .or_else(|| agent::dispatch(world, endpoint, request))
-            .or_else(|| transfer::dispatch(world, endpoint, request))
-        {
-            Some(answer) => answer,
-            None => {
-                let (method, path) = endpoint.split_once(' ').unwrap_or_default();
-                let text = format!("Method '{method} {path}' not implemented");
-                Err(Died { status: 501, exit: 1, ..Died::new(text) })
-            }
-        },
-    }
 }

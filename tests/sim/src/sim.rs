@@ -30,8 +30,10 @@ use crate::mirror::Mirror;
 use crate::node_ssh::NodeSsh;
 use crate::real::Hypervisor;
 use crate::world::Disks;
+use crate::world::Web;
 use crate::world::World;
 
+mod api;
 mod commands;
 mod config;
 mod directory;
@@ -175,6 +177,7 @@ impl Sim {
         let commands = Commands::new(Arc::clone(&state));
         let server = socket::serve(&root.join("bin"), commands.clone())?;
         let mirror = Mirror::with_catalogue(gateway.into(), &root.join("images")).await?;
+        publish_images(&state, &mirror);
         let images_file = root.join("images.toml");
         tokio::fs::write(&images_file, mirror.images_toml()).await?;
         let nodes = nodes::serve(&root, &config.nodes, &addresses, &commands).await?;
@@ -241,45 +244,6 @@ impl Sim {
     /// The port of the guests' SSH servers; the nodes' are where acted guests' are.
     pub fn ssh_port(&self) -> u16 {
         if self.state().hypervisor.is_some() { 22 } else { SSH_PORT }
-    }
-
-    /// Where the main node serves the API, `https://ADDRESS:8006`; nothing when it does not.
-    pub fn https_url(&self) -> Option<String> {
-        let main = self.world(|world| world.main_node.clone());
-        self.https_url_of(&main)
-    }
-
-    /// Where a node serves the API.
-    pub fn https_url_of(&self, node: &str) -> Option<String> {
-        self.https.address(node).map(|address| format!("https://{address}"))
-    }
-
-    /// The SHA-256 of the main node's certificate, in pairs of digits with colons.
-    pub fn fingerprint(&self) -> String {
-        self.world(|world| {
-            let main = world.nodes.get(&world.main_node);
-            main.map(|node| node.fingerprint.clone()).unwrap_or_default()
-        })
-    }
-
-    /// The file with the certificate of the cluster's authority.
-    pub fn authority(&self) -> &Path {
-        &self.https.authority
-    }
-
-    /// The calls that reached the API, in order.
-    pub fn called(&self) -> Vec<Called> {
-        locked(&self.state().called).clone()
-    }
-
-    /// Changes how the API behaves.
-    pub fn set_manners(&self, manners: Manners) {
-        *locked(&self.state().manners) = manners;
-    }
-
-    /// Lets time pass, for tickets and codes.
-    pub fn pass(&self, time: Duration) {
-        self.state().ahead.fetch_add(time.as_secs(), Ordering::Relaxed);
     }
 
     /// Where the images are.
@@ -382,6 +346,22 @@ impl Sim {
     /// What runs commands, for other transports than the faces.
     pub fn runner(&self) -> &Commands {
         &self.commands
+    }
+}
+
+/// Lets nodes download the mirror's images.
+fn publish_images(state: &State, mirror: &Mirror) {
+    let mut world = state.world();
+    for image in mirror.images() {
+        let file = mirror.file(&image.path);
+        let web = Web {
+            size: file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |data| data.len()),
+            mime: "application/octet-stream".to_owned(),
+            format: "qcow2".to_owned(),
+            file,
+            ..Web::default()
+        };
+        world.host.web.insert(format!("{}{}", mirror.url(), image.path), web);
     }
 }
 

@@ -18,6 +18,8 @@ use crate::install::problem::Problem;
 use crate::lease::Lease;
 use crate::step::Step;
 
+/// After a longer download or wait for a turn, an address is probed again.
+const FRESH: Duration = Duration::from_secs(30);
 /// How often another VMID is taken when somebody else was faster.
 const MOST_TRIES: usize = 20;
 /// The least time between two relayed lines of a transfer.
@@ -35,7 +37,6 @@ impl Run<'_> {
         &self,
         plan: &Plan,
         place: Place,
-        look_again: bool,
     ) -> Result<(Guest, Permit<'_>), Failure> {
         self.step(
             Step::CreatingVm,
@@ -44,7 +45,7 @@ impl Run<'_> {
                 let turn = self.unless_cancelled(self.take_turn()).await?;
                 let cpu = self.choose_cpu(plan).await?;
                 let mut place = place;
-                if look_again
+                if place.taken.elapsed() > FRESH
                     && plan.id.is_none()
                     && !self.cx.allocator.is_still_free(&self.cx.settings, place.vmid()).await
                 {
@@ -112,6 +113,7 @@ impl Run<'_> {
             claim.map_err(Problem::file("write down which VM is about to be made (STATE_DIR)"))?;
             let line =
                 commands::create(vmid, plan, cpu, &settings.limits, &self.job.id().to_string());
+            self.check_cancelled()?;
             let Err(error) = self.cx.qm.run(&settings.main_node, line, None).await else {
                 return Ok(place);
             };
@@ -155,7 +157,7 @@ impl Run<'_> {
             plan.final_name(lease.vmid())
         );
         self.notice(Step::CreatingVm, text).await;
-        Ok(Place { lease, address })
+        Ok(Place { lease, address, taken: Instant::now() })
     }
 
     /// `qm importdisk`; the volume's name is read back, for it is Proxmox VE's to choose.
@@ -168,7 +170,7 @@ impl Run<'_> {
                 let line = commands::importdisk(guest.vmid, image, storage);
                 let paced = paced();
                 self.relaying(Step::ImportingDiskImage, paced, async |lines| {
-                    self.cx.qm.run(&guest.node, line, Some(&lines)).await
+                    self.command(&guest.node, line, Some(&lines)).await
                 })
                 .await?;
                 let config = self.config(guest)?;

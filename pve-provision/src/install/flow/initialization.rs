@@ -64,7 +64,7 @@ impl Run<'_> {
                     storage: &self.cx.settings.storage,
                 },
             );
-            let set = self.cx.qm.run(&guest.node, line, None).await;
+            let set = self.command(&guest.node, line, None).await;
             // Only public keys, but nothing of a job stays behind.
             let _ = std::fs::remove_file(&keys);
             set?;
@@ -77,7 +77,7 @@ impl Run<'_> {
                 &ipconfig,
                 self.cx.settings.nameserver.as_deref(),
             );
-            self.cx.qm.run(&guest.node, line, None).await?;
+            self.command(&guest.node, line, None).await?;
             Ok(((), format!("user {}, disk of {size}, {ipconfig}", plan.user)))
         })
         .await
@@ -118,10 +118,10 @@ impl Run<'_> {
         let mut why = String::new();
         for try_number in 1..=RESIZES {
             let line = commands::resize(guest.vmid, plan.disk_gib);
-            match self.cx.qm.run(&guest.node, line, None).await {
+            match self.command(&guest.node, line, None).await {
                 Ok(output) => why = said(&output),
-                Err(error) if error.is_unknown() => return Err(error.into()),
-                Err(error) => why = chain(&error),
+                Err(Problem::Command(error)) if !error.is_unknown() => why = chain(&error),
+                Err(problem) => return Err(problem),
             }
             if size(&self.config(guest)?) == Some(wanted) {
                 return Ok(format!("{}G", plan.disk_gib));
@@ -155,7 +155,7 @@ impl Run<'_> {
             self.relaying(
                 Step::MigratingVm,
                 |_| true,
-                async |lines| self.cx.qm.run(&guest.node, line, Some(&lines)).await,
+                async |lines| self.command(&guest.node, line, Some(&lines)).await,
             )
             .await?;
             let guest = Guest { node: target.clone(), ..guest };

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pve_api::Vmid;
 use pve_images::Remote;
@@ -28,9 +27,6 @@ use crate::install::storage;
 use crate::lease::Lease;
 use crate::step::Step;
 
-/// A download that takes longer than this makes the answer to the address probe stale.
-const LONG: Duration = Duration::from_secs(30);
-
 /// The publisher's answer, and what was to be told meanwhile.
 type Head = (Result<Option<Remote>, pve_images::Error>, Vec<Update>);
 
@@ -44,13 +40,8 @@ pub(super) struct Begun {
 pub(super) struct Place {
     pub(super) lease: Lease,
     pub(super) address: Ipv4Addr,
-}
-
-/// A whole image.
-pub(super) struct ReadyImage {
-    pub(super) path: PathBuf,
-    /// Whether the download took so long that the address has to be looked at once more.
-    pub(super) waited: bool,
+    /// When the address was found silent.
+    pub(super) taken: Instant,
 }
 
 impl Place {
@@ -96,7 +87,7 @@ impl Run<'_> {
                 Ok((address, format!("IP {address}/{}", self.cx.settings.gateway.prefix)))
             })
             .await?;
-        let place = Place { lease, address };
+        let place = Place { lease, address, taken: Instant::now() };
         self.step(Step::ValidatingCpuAndRam, "checking cpu and ram against the limits", async {
             self.plan_notices(plan, Step::ValidatingCpuAndRam).await;
             Ok(((), format!("cpu {}, ram {} MiB", plan.cpu, plan.ram_mib)))
@@ -127,6 +118,13 @@ impl Run<'_> {
     fn check_quorum(&self) -> Result<(), Problem> {
         let members =
             self.cx.directory.members().map_err(Problem::file("read the cluster's nodes"))?;
+        let main_node = &self.cx.settings.main_node;
+        if members.own_name != main_node.as_str() {
+            return Err(Problem::Refused(format!(
+                "this node is {}, not {main_node}: set MAIN_NODE to the node that the server runs on",
+                members.own_name
+            )));
+        }
         if members.quorate {
             return Ok(());
         }
@@ -172,7 +170,7 @@ impl Run<'_> {
         &self,
         plan: &Plan,
         head: Ahead<Head>,
-    ) -> Result<ReadyImage, Failure> {
+    ) -> Result<PathBuf, Failure> {
         let image = &plan.image;
         let title = format!("{} {}", image.os, image.version);
         self.step(Step::GettingOsImage, format!("looking up the image of {title}"), async {
@@ -189,9 +187,7 @@ impl Run<'_> {
                 Ok((remote?, "the publisher has it".to_owned()))
             })
             .await?;
-        let started = Instant::now();
-        let path = self.get_image(plan, remote.as_ref()).await?;
-        Ok(ReadyImage { path, waited: started.elapsed() > LONG })
+        self.get_image(plan, remote.as_ref()).await
     }
 
     /// Stops before anything is made when the VM's CPU type will not run the image.

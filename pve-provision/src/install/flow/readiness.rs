@@ -40,7 +40,7 @@ impl Run<'_> {
                 step,
                 |_| true,
                 async |lines| {
-                    self.cx.qm.run(&guest.node, commands::start(guest.vmid), Some(&lines)).await
+                    self.command(&guest.node, commands::start(guest.vmid), Some(&lines)).await
                 },
             )
             .await?;
@@ -62,7 +62,7 @@ impl Run<'_> {
         self.step(step, format!("rebooting VM {}", guest.vmid), async {
             let Login { link, boot_id } = login;
             drop(link);
-            self.cx.qm.run(&guest.node, commands::reboot(guest.vmid), None).await?;
+            self.command(&guest.node, commands::reboot(guest.vmid), None).await?;
             self.say(
                 step,
                 format!("waiting for a login as {}@{} on the new boot", host.user, host.address),
@@ -102,6 +102,7 @@ impl Run<'_> {
             Ok(login) => Ok(login),
             Err(why) => {
                 let word = self.cx.qm.status(&guest.node, guest.vmid).await;
+                let word = word.unwrap_or_else(|error| format!("not known ({error})"));
                 Err(Problem::NotReady(format!("{why}; the VM's status is: {word}")))
             }
         }

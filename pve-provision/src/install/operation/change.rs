@@ -3,9 +3,11 @@
 use super::Found;
 use super::OperationError;
 use crate::install::commands;
+use crate::install::commands::Balloon;
 use crate::install::installer::Installer;
 use crate::install::plan;
 use crate::install::pve_directory::VmConfig;
+use crate::install::settings::Limits;
 
 const GIB: u64 = 1 << 30;
 
@@ -21,12 +23,7 @@ impl Installer {
     pub async fn set_memory(&self, vm: &Found, said: i64) -> Result<String, OperationError> {
         let limits = &self.0.settings.limits;
         let (mib, clamp) = plan::ram_within(said, limits);
-        let line = commands::set_memory(
-            vm.vmid,
-            mib,
-            plan::balloon(mib, limits),
-            vm.config.get("balloon").is_some(),
-        );
+        let line = commands::set_memory(vm.vmid, mib, balloon(vm, mib, limits));
         self.0.qm.run(&vm.node, line, None).await?;
         Ok(self.told(vm, format!("VM {}: memory {mib} MiB", vm.vmid), clamp).await)
     }
@@ -84,6 +81,16 @@ impl Installer {
             "from its next start on"
         };
         format!("{what}{clamp}, {when}")
+    }
+}
+
+/// The ballooning rule is for our own VMs; any other keeps its balloon while that fits.
+fn balloon(vm: &Found, mib: u64, limits: &Limits) -> Balloon {
+    let now = vm.config.get("balloon").and_then(|value| value.parse::<u64>().ok());
+    match plan::balloon(mib, limits).filter(|_| vm.is_ours()) {
+        Some(least) => Balloon::Set(least),
+        None if now.is_some_and(|now| now > mib) => Balloon::Remove,
+        None => Balloon::Keep,
     }
 }
 

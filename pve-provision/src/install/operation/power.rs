@@ -40,8 +40,8 @@ enum Ready {
 
 impl Installer {
     /// The word that `qm status` says of a VM.
-    pub async fn status(&self, vm: &Found) -> String {
-        self.0.qm.status(&vm.node, vm.vmid).await
+    pub async fn status(&self, vm: &Found) -> Result<String, OperationError> {
+        Ok(self.0.qm.status(&vm.node, vm.vmid).await?)
     }
 
     /// `qm stop`: cuts the power.
@@ -61,7 +61,17 @@ impl Installer {
         if !vm.is_ours() && !force {
             return Err(OperationError::NotOurs(vm.vmid));
         }
+        if vm.config.get("protection") == Some("1") {
+            return Err(OperationError::Protected(vm.vmid));
+        }
         self.0.qm.run(&vm.node, commands::force_stop(vm.vmid), None).await?;
+        // The stop may have waited for a lock, and the number may be another VM's by now.
+        if self.find(vm.vmid)?.config.job() != vm.config.job() {
+            return Err(OperationError::Failed(format!(
+                "VM {} has become another VM meanwhile; it was not touched",
+                vm.vmid
+            )));
+        }
         self.0.qm.run(&vm.node, commands::destroy(vm.vmid), None).await?;
         Ok(())
     }
@@ -111,7 +121,12 @@ impl Run<'_> {
             .step(step, format!("rebooting VM {} on {}", vm.vmid, vm.node), async {
                 // Without a login there is no boot to tell apart: the command returns when the VM is down.
                 let old_boot = match &ready {
-                    Ready::Login(host) => ready::boot_id(&self.cx.ssh, host).await,
+                    Ready::Login(host) => {
+                        let directory =
+                            crate::install::ssh::create_private_directory(&self.directory);
+                        directory.map_err(Problem::file("make a working directory (STATE_DIR)"))?;
+                        ready::boot_id(&self.cx.ssh, host).await
+                    }
                     Ready::Running | Ready::Banner(_) => None,
                 };
                 self.relaying(

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a simulated cluster, the server on it, and one VM being made.
+//! `cargo xtask demo`: a simulated cluster to watch and to play with.
 
 #![expect(clippy::print_stdout, reason = "this is a program for a terminal")]
 
@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
+use clap::ValueEnum;
 use pve_e2e::programs::program;
 use pve_e2e::server::Place;
 use pve_e2e::server::Server;
-use pve_e2e::wizard;
+use pve_e2e::sse::Message;
 use pve_sim::Config;
 use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
 use serde_json::json;
+use tokio::process::Command;
 
 /// The server's port in the guides; another one when it is taken.
 const PORT: u16 = 8080;
@@ -24,17 +26,25 @@ const PORT: u16 = 8080;
 const COMMAND: Duration = Duration::from_millis(500);
 
 #[derive(Parser)]
-#[command(about = "A simulated cluster, the server on it, and one VM being made")]
+#[command(about = "A simulated cluster to watch and to play with")]
 struct Arguments {
+    /// What is shown on the cluster.
+    #[arg(value_enum, default_value = "server")]
+    what: What,
     /// Leave after the install; the exit code tells how it went.
     #[arg(long)]
     once: bool,
-    /// The cluster's API alone.
+    /// The API of the cluster, and nothing on it.
     #[arg(long, conflicts_with = "once")]
     api_only: bool,
-    /// The wizard on a cluster that has what its defaults ask for.
-    #[arg(long, conflicts_with_all = ["once", "api_only"])]
-    tui: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// The server, making one VM.
+    Server,
+    /// The wizard in the terminal.
+    Tui,
 }
 
 #[tokio::main]
@@ -43,9 +53,14 @@ async fn main() -> anyhow::Result<ExitCode> {
     if arguments.api_only {
         return api_only().await;
     }
-    if arguments.tui {
-        return tui().await;
+    match arguments.what {
+        What::Server => server(arguments.once).await,
+        What::Tui => tui().await,
     }
+}
+
+/// One install with its raw stream; then it stays for more.
+async fn server(once: bool) -> anyhow::Result<ExitCode> {
     let behaviour = Behaviour::unhurried();
     let sim = Sim::start(Config { latency: COMMAND, behaviour, ..Config::default() }).await?;
     let address = |port| SocketAddr::from((sim.gateway(), port));
@@ -53,11 +68,11 @@ async fn main() -> anyhow::Result<ExitCode> {
     let server = place.serve().await?;
 
     println!(
-        "A simulated cluster and pve-server on it are running; this is one request and its answer:\n"
+        "A simulated cluster and pve-server on it are running; this is one request and its answer:\n\n{}\n",
+        line(&server, "demo")
     );
-    println!("{}\n", line(&server, "demo"));
     let succeeded = install(&server).await.with_context(|| place.log())?;
-    if arguments.once {
+    if once {
         return Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     println!(
@@ -68,10 +83,41 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes one VM with the raw stream on standard output; says whether it went well.
+async fn install(server: &Server) -> anyhow::Result<bool> {
+    let request = json!({
+        "name": "demo", "os": "debian", "version": "12", "cpu": 2, "ram": 2048, "disk": "20G",
+    });
+    let mut stream = server.install(&request).await?;
+    let mut output = std::io::stdout();
+    while let Some(piece) = stream.piece().await? {
+        output.write_all(&piece)?;
+        output.flush()?;
+    }
+    let messages = stream.rest().await?;
+    let mut told = messages.iter().filter_map(|message| message.told().ok());
+    let failed = told.any(|told| told.status == "error");
+    Ok(!failed && messages.last().is_some_and(Message::is_close))
+}
+
+/// The line that sends the same request.
+fn line(server: &Server, name: &str) -> String {
+    let url = server.url("/api/vm/install");
+    let body = format!(
+        r#"{{"name":"{name}","os":"debian","version":"12","cpu":2,"ram":2048,"disk":"20G"}}"#
+    );
+    format!("curl -N {url} -H 'Content-Type: application/json' \\\n    -d '{body}'")
+}
+
+/// Two nodes, so that there is something to choose.
+fn cluster() -> Config {
+    let nodes = vec!["pve1".to_owned(), "pve2".to_owned()];
+    Config { nodes, latency: COMMAND, ..Config::default() }
+}
+
 /// Two nodes and lines to play with; ends with Ctrl-C.
 async fn api_only() -> anyhow::Result<ExitCode> {
-    let nodes = vec!["pve1".to_owned(), "pve2".to_owned()];
-    let config = Config { nodes, latency: COMMAND, ..Config::default() };
+    let config = cluster();
     let accounts = config.accounts.clone();
     let sim = Sim::start(config).await?;
     let url = sim.https_url().context("the simulated cluster does not serve its API")?;
@@ -107,54 +153,17 @@ async fn api_only() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The wizard, in a home of its own; ends with it.
+/// The wizard in this terminal, with a home directory of its own.
 async fn tui() -> anyhow::Result<ExitCode> {
-    let config = Config { latency: COMMAND, ..Config::default() };
-    let accounts = config.accounts.clone();
-    let sim = wizard::cluster(config).await?;
+    let sim = Sim::start(cluster()).await?;
     let url = sim.https_url().context("the simulated cluster does not serve its API")?;
-    println!("A simulated Proxmox VE cluster is running at {url}.\n");
-    println!("Its certificate's fingerprint is\n  {}\n", sim.fingerprint());
-    for account in accounts.iter().filter(|account| account.totp.is_none()) {
-        println!("  {}, password `{}`", account.user, account.password);
+    let home = tempfile::Builder::new().prefix("pve-demo-").tempdir()?;
+    println!("Log in as root@pam with the password simulated.");
+    let mut command = Command::new(program("pve-tui")?);
+    command.args(["--server", &url]).env("HOME", home.path());
+    for variable in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
+        command.env_remove(variable);
     }
-    println!("\nEnter opens the wizard; F1 is its help.");
-    std::io::stdin().read_line(&mut String::new())?;
-    let home = tempfile::tempdir()?;
-    let status = tokio::process::Command::new(program("pve-tui")?)
-        .args(["--server", &url])
-        .env("HOME", home.path())
-        .env_remove("XDG_CONFIG_HOME")
-        .env_remove("XDG_STATE_HOME")
-        .status()
-        .await?;
-    let made = sim.world(|world| world.guests.keys().map(u32::to_string).collect::<Vec<_>>());
-    println!("VMs that the cluster has now: {}", made.join(", "));
-    sim.stop().await;
+    let status = command.status().await?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Makes one VM with the raw stream on standard output; says whether it went well.
-async fn install(server: &Server) -> anyhow::Result<bool> {
-    let request = json!({"name": "demo", "os": "debian", "version": "12", "cpu": 2, "ram": 2048, "disk": "20G"});
-    let mut stream = server.install(&request).await?;
-    let mut output = std::io::stdout();
-    while let Some(piece) = stream.piece().await? {
-        output.write_all(&piece)?;
-        output.flush()?;
-    }
-    let messages = stream.rest().await?;
-    let failed = messages
-        .iter()
-        .filter_map(|message| message.told().ok())
-        .any(|told| told.status == "error");
-    Ok(!failed && messages.last().is_some_and(pve_e2e::sse::Message::is_close))
-}
-
-/// The line that sends the same request.
-fn line(server: &Server, name: &str) -> String {
-    let url = server.url("/api/vm/install");
-    format!(
-        "curl -N {url} -H 'Content-Type: application/json' \\\n    -d '{{\"name\":\"{name}\",\"os\":\"debian\",\"version\":\"12\",\"cpu\":2,\"ram\":2048,\"disk\":\"20G\"}}'"
-    )
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use pve_e2e::programs::repository;
 use pve_e2e::programs::sources;
+use pve_e2e::rig::Rig;
+use pve_sim::Config;
 
 fn page(name: &str) -> String {
     fs::read_to_string(repository().join("docs/reference").join(name)).unwrap()
@@ -78,4 +80,29 @@ fn every_difference_is_shown_by_a_test_that_exists() {
         let name = row.trim_end_matches(" |").rsplit("| ").next().unwrap().trim_matches('`');
         assert!(code.contains(&format!("fn {name}(")), "there is no test {name}");
     }
+}
+
+/// The members in the first cells of the table "What is refused".
+fn refused_in_the_reference() -> Vec<String> {
+    let page = page("endpoint.md");
+    let (_, table) = page.split_once("| members | why |").unwrap();
+    let rows = table.lines().take_while(|line| line.is_empty() || line.starts_with('|'));
+    rows.filter_map(|row| row.strip_prefix("| `")?.split_once("` |"))
+        .map(|(members, _)| members.to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_the_reference_calls_refused_is_refused() {
+    let rig = Rig::start(Config::default(), &[]).await.unwrap();
+    let rows = refused_in_the_reference();
+    assert!(rows.len() > 10);
+    for members in rows {
+        let body = format!(r#"{{"os":"debian","version":"12",{members}}}"#);
+        let request = rig.server.client().post(rig.server.url("/api/vm/install"));
+        let response =
+            request.header("Content-Type", "application/json").body(body).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 400, "{members}");
+    }
+    assert_eq!(rig.foreground(), Vec::<String>::new());
 }

@@ -4,7 +4,6 @@
 
 mod documents;
 mod durability;
-mod input;
 mod install;
 mod scenarios;
 mod specification;

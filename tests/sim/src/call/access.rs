@@ -151,16 +151,15 @@ fn permissions(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     if !own {
         guard::require(world, caller, "/access", "Sys.Audit")?;
     }
-    let paths = match request.get("path") {
-        Some(path) => [path.to_owned()].into(),
-        None => {
-            let mut paths = world.permission_paths();
-            // Never listed unless something is granted there.
-            paths.retain(|path| {
-                path != "/mapping" || world.access.grants.iter().any(|grant| grant.path == *path)
-            });
-            paths
-        }
+    let paths = if let Some(path) = request.get("path") {
+        [path.to_owned()].into()
+    } else {
+        let mut paths = world.permission_paths();
+        // Never listed unless something is granted there.
+        paths.retain(|path| {
+            path != "/mapping" || world.access.grants.iter().any(|grant| grant.path == *path)
+        });
+        paths
     };
     let mut listed = Map::new();
     for path in paths {

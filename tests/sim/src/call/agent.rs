@@ -117,20 +117,14 @@ fn said(world: &World, request: Request<'_>, command: &str) -> Option<Value> {
 
 /// The address that a card gives itself.
 fn link_local(mac: &str) -> Option<Ipv6Addr> {
-    let bytes: Vec<u16> =
-        mac.split(':').filter_map(|part| u16::from_str_radix(part, 16).ok()).collect();
-    let [a, b, c, d, e, f] = bytes.as_slice() else { return None };
-    let pair = |high: u16, low: u16| high << 8 | low;
-    Some(Ipv6Addr::new(
-        0xfe80,
-        0,
-        0,
-        0,
-        pair(a ^ 2, *b),
-        pair(*c, 0xff),
-        pair(0xfe, *d),
-        pair(*e, *f),
-    ))
+    let parts: Result<Vec<u16>, _> =
+        mac.split(':').map(|part| u16::from_str_radix(part, 16)).collect();
+    let mut parts = parts.ok().filter(|parts| parts.len() == 6)?;
+    // The bit that says that the address is a local one is turned over.
+    parts[0] ^= 2;
+    parts.splice(3..3, [0xff, 0xfe]);
+    let pair = |index: usize| parts[index] << 8 | parts[index + 1];
+    Some(Ipv6Addr::new(0xfe80, 0, 0, 0, pair(0), pair(2), pair(4), pair(6)))
 }
 
 fn interface(name: &str, mac: &str, addresses: &[(String, u8, &str)]) -> Value {

@@ -1,6 +1,4 @@
-//! What belongs to the whole cluster: its options, pools and the HA manager's resources.
-
-use std::collections::BTreeMap;
+//! What belongs to the whole cluster: its options and pools.
 
 use serde_json::Map;
 use serde_json::Value;
@@ -10,6 +8,7 @@ use crate::call::Answer;
 use crate::call::Died;
 use crate::call::Request;
 use crate::call::guard;
+use crate::call::ha;
 use crate::call::resources;
 use crate::schema::Properties;
 use crate::schema::Release;
@@ -30,13 +29,13 @@ pub(super) fn dispatch(
         "GET /pools/{poolid}" => pool(world, request),
         "PUT /pools" | "PUT /pools/{poolid}" => change_pool(world, request),
         "DELETE /pools" | "DELETE /pools/{poolid}" => remove_pool(world, request),
-        "GET /cluster/ha/resources" => Ok(ha_list(world, request)),
-        "POST /cluster/ha/resources" => ha_add(world, request),
-        "GET /cluster/ha/resources/{sid}" => ha_get(world, request),
-        "PUT /cluster/ha/resources/{sid}" => ha_change(world, request),
-        "DELETE /cluster/ha/resources/{sid}" => ha_remove(world, request),
-        "POST /cluster/ha/resources/{sid}/migrate" => ha_migrate(world, request),
-        "GET /cluster/ha/status/current" => Ok(ha_status(world)),
+        "GET /cluster/ha/resources" => Ok(ha::list(world, request)),
+        "POST /cluster/ha/resources" => ha::add(world, request),
+        "GET /cluster/ha/resources/{sid}" => ha::get(world, request),
+        "PUT /cluster/ha/resources/{sid}" => ha::change(world, request),
+        "DELETE /cluster/ha/resources/{sid}" => ha::remove(world, request),
+        "POST /cluster/ha/resources/{sid}/migrate" => ha::migrate(world, request),
+        "GET /cluster/ha/status/current" => Ok(ha::status(world)),
         "GET /cluster/ha/groups" => match world.release {
             Release::V9_2 => {
                 Err(Died::new("cannot index groups: ha groups have been migrated to rules"))
@@ -56,7 +55,8 @@ fn locked(world: &World, doing: &str, file: &str) -> Result<(), Died> {
     Err(Died::new(format!("{doing}cfs-lock 'file-{file}' error: no quorum!")))
 }
 
-fn list(text: &str) -> Vec<&str> {
+/// The items of a list.
+pub(super) fn items(text: &str) -> Vec<&str> {
     text.split([';', ',', ' ']).filter(|item| !item.is_empty()).collect()
 }
 
@@ -64,16 +64,16 @@ fn list(text: &str) -> Vec<&str> {
 fn allowed_tags(world: &World, request: Request<'_>) -> Vec<String> {
     let access = Properties::parse(world.options.get("user-tag-access").map_or("", String::as_str));
     let mut tags: Vec<&str> = match access.get("user-allow").unwrap_or("free") {
-        "list" => list(access.get("user-allow-list").unwrap_or_default()),
+        "list" => items(access.get("user-allow-list").unwrap_or_default()),
         "existing" | "free" => world
             .guests
             .values()
             .filter_map(|guest| guest.configuration.get("tags"))
-            .flat_map(list)
+            .flat_map(items)
             .collect(),
         _ => Vec::new(),
     };
-    let registered = list(world.options.get("registered-tags").map_or("", String::as_str));
+    let registered = items(world.options.get("registered-tags").map_or("", String::as_str));
     if guard::has(world, request.caller, "/", "Sys.Modify") {
         tags.extend(&registered);
     } else {
@@ -90,14 +90,14 @@ pub(super) fn check_tags(world: &World, request: Request<'_>, old: &str) -> Resu
     if guard::has(world, request.caller, "/", "Sys.Modify") {
         return Ok(());
     }
-    let registered = list(world.options.get("registered-tags").map_or("", String::as_str));
-    let (old, new) = (list(old), list(new));
+    let registered = items(world.options.get("registered-tags").map_or("", String::as_str));
+    let (old, new) = (items(old), items(new));
     let changed = old.iter().filter(|tag| !new.contains(tag));
-    let changed = changed.chain(new.iter().filter(|tag| !old.contains(tag)));
-    for tag in changed.filter(|tag| registered.contains(tag)) {
-        return Err(guard::forbidden(&format!("/, Sys.Modify for modifying tag '{tag}'")));
+    let mut changed = changed.chain(new.iter().filter(|tag| !old.contains(tag)));
+    match changed.find(|tag| registered.contains(tag)) {
+        Some(tag) => Err(guard::forbidden(&format!("/, Sys.Modify for modifying tag '{tag}'"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn options(world: &World, request: Request<'_>) -> Answer {
@@ -121,12 +121,12 @@ fn options(world: &World, request: Request<'_>) -> Answer {
 /// An option as it is shown: some are taken apart.
 fn option(key: &str, text: &str) -> Value {
     match key {
-        "registered-tags" => json!(list(text)),
+        "registered-tags" => json!(items(text)),
         "tag-style" | "user-tag-access" | "migration" | "next-id" | "ha" | "crs" => {
             let pairs = Properties::parse(text);
             let pairs = pairs.pairs().map(|(key, value)| {
                 let value = match key {
-                    "user-allow-list" => json!(list(value)),
+                    "user-allow-list" => json!(items(value)),
                     _ => json!(value),
                 };
                 (key.to_owned(), value)
@@ -142,7 +142,7 @@ fn set_options(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
     for (key, value) in request.parameters.iter().filter(|(key, _)| *key != "delete") {
         world.options.insert(key.clone(), value.clone());
     }
-    for key in list(request.get("delete").unwrap_or_default()) {
+    for key in items(request.get("delete").unwrap_or_default()) {
         world.options.remove(key);
     }
     Ok(Answer::data(Value::Null))
@@ -162,7 +162,7 @@ fn members(world: &World) -> Answer {
 }
 
 /// The id in the path or, in newer calls, among the parameters.
-fn pool_id<'a>(request: Request<'a>) -> &'a str {
+fn pool_id(request: Request<'_>) -> &str {
     request.parameters.get("poolid").map_or("", String::as_str)
 }
 
@@ -226,7 +226,7 @@ fn change_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
     let id = pool_id(request);
     find(world, id)?;
     let gone = request.flag("delete");
-    let guests: Vec<u32> = list(request.get("vms").unwrap_or_default())
+    let guests: Vec<u32> = items(request.get("vms").unwrap_or_default())
         .into_iter()
         .filter_map(|text| text.parse().ok())
         .collect();
@@ -235,7 +235,7 @@ fn change_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
             return Err(Died::new(format!("update pool failed: VM {vmid} does not exist")));
         }
     }
-    let storages = list(request.get("storage").unwrap_or_default());
+    let storages = items(request.get("storage").unwrap_or_default());
     if let Some(pool) = world.pools.get_mut(id) {
         if let Some(comment) = request.get("comment") {
             pool.comment = Some(comment.to_owned());
@@ -267,132 +267,4 @@ fn remove_pool(world: &mut World, request: Request<'_>) -> Result<Answer, Died> 
     }
     world.pools.remove(id);
     Ok(Answer::data(Value::Null))
-}
-
-/// `vm:110` for `110` too.
-fn sid(request: Request<'_>) -> String {
-    let text = request.get("sid").unwrap_or_default();
-    if text.contains(':') { text.to_owned() } else { format!("vm:{text}") }
-}
-
-fn ha_digest(world: &World) -> String {
-    use sha1::Digest;
-    hex::encode(sha1::Sha1::digest(format!("{:?}", world.ha).as_bytes()))
-}
-
-fn ha_entry(world: &World, sid: &str, options: &BTreeMap<String, String>) -> Value {
-    let kind = sid.split(':').next().unwrap_or_default();
-    let mut entry = json!({"sid": sid, "type": kind, "digest": ha_digest(world)});
-    for (key, value) in options {
-        entry[key] = match value.parse::<i64>() {
-            Ok(number) if key.starts_with("max_") || key == "failback" => json!(number),
-            _ => json!(value),
-        };
-    }
-    entry
-}
-
-fn ha_list(world: &World, request: Request<'_>) -> Answer {
-    let wanted = |sid: &str| request.get("type").is_none_or(|kind| sid.starts_with(kind));
-    let entries = world.ha.iter().filter(|(sid, _)| wanted(sid));
-    Answer::data(entries.map(|(sid, options)| ha_entry(world, sid, options)).collect())
-}
-
-fn ha_get(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let sid = sid(request);
-    let missing = || Died::new(format!("no such resource '{sid}'"));
-    let options = world.ha.get(&sid).ok_or_else(missing)?;
-    Ok(Answer::data(ha_entry(world, &sid, options)))
-}
-
-fn ha_set(options: &mut BTreeMap<String, String>, request: Request<'_>) {
-    for (key, value) in request.parameters {
-        if !matches!(key.as_str(), "sid" | "digest" | "delete" | "type") {
-            options.insert(key.clone(), value.clone());
-        }
-    }
-    for key in list(request.get("delete").unwrap_or_default()) {
-        options.remove(key);
-    }
-}
-
-fn ha_add(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    let sid = sid(request);
-    let vmid = sid.split_once(':').and_then(|(_, vmid)| vmid.parse::<u32>().ok());
-    if !vmid.is_some_and(|vmid| world.guests.contains_key(&vmid)) {
-        return Err(Died::new(format!("resource '{sid}' does not exist in cluster")));
-    }
-    if world.ha.contains_key(&sid) {
-        let text = format!("resource ID '{sid}' already defined");
-        return Err(Died::new(format!("create resource failed: {text}")));
-    }
-    ha_set(world.ha.entry(sid).or_default(), request);
-    Ok(Answer::data(Value::Null))
-}
-
-fn ha_change(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    let sid = sid(request);
-    let missing = || Died::new(format!("no such resource '{sid}'"));
-    ha_set(world.ha.get_mut(&sid).ok_or_else(missing)?, request);
-    Ok(Answer::data(Value::Null))
-}
-
-fn ha_remove(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
-    let sid = sid(request);
-    if world.ha.remove(&sid).is_none() {
-        return Err(Died::new(format!("cannot delete service '{sid}', not HA managed!")));
-    }
-    Ok(Answer::data(Value::Null))
-}
-
-fn ha_migrate(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let sid = sid(request);
-    if !world.ha.contains_key(&sid) {
-        return Err(Died::new(format!("cannot migrate service '{sid}', not HA managed!")));
-    }
-    let node = request.get("node").unwrap_or_default();
-    Ok(Answer::data(match world.release {
-        Release::V9_2 => json!({"requested-node": node, "sid": sid}),
-        Release::V8_4 => Value::Null,
-    }))
-}
-
-/// The manager never gets past queueing.
-fn ha_status(world: &World) -> Answer {
-    let main = &world.main_node;
-    let quorate = u8::from(world.quorate());
-    let status = if world.quorate() { "OK" } else { "No quorum on node!" };
-    let new = world.release == Release::V9_2;
-    let mut entries = vec![json!({
-        "id": "quorum", "node": main, "quorate": quorate, "status": status, "type": "quorum",
-    })];
-    if new {
-        entries.push(json!({
-            "id": "fencing", "node": main, "status": "standby (CRM watchdog standby)",
-            "type": "fencing", "armed-state": "standby",
-        }));
-    }
-    for (sid, options) in &world.ha {
-        let vmid = sid.split_once(':').and_then(|(_, vmid)| vmid.parse::<u32>().ok());
-        let guest = vmid.and_then(|vmid| world.guests.get(&vmid));
-        let node = guest.map_or(main, |guest| &guest.node);
-        let get = |key: &str, default: &str| {
-            options.get(key).map_or_else(|| default.to_owned(), String::clone)
-        };
-        let number = |key: &str| get(key, "1").parse::<u32>().unwrap_or(1);
-        let mut entry = json!({
-            "id": format!("service:{sid}"), "sid": sid, "node": node, "type": "service",
-            "state": "queued", "request_state": get("state", "started"),
-            "status": format!("{sid} ({node}, queued)"),
-            "max_relocate": number("max_relocate"), "max_restart": number("max_restart"),
-        });
-        if new {
-            entry["failback"] = json!(number("failback"));
-        }
-        if let Some(comment) = options.get("comment") {
-            entry["comment"] = json!(comment);
-        }
-        entries.push(entry);
-    }
-    Answer::data(Value::Array(entries))
 }

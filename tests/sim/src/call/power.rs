@@ -162,14 +162,14 @@ fn timeout(request: Request<'_>) -> u64 {
 }
 
 /// Reset, suspend and resume: a running VM needs nothing else.
-pub fn nudge(world: &mut World, request: Request<'_>, word: &str) -> Result<Answer, Died> {
+pub fn nudge(world: &mut World, request: Request<'_>, kind: &str) -> Result<Answer, Died> {
     request.skiplock()?;
     let (node, vmid) = (request.node.to_owned(), request.vmid);
     if find(world, &node, vmid)?.running.is_none() {
         return Err(Died::exit(format!("VM {vmid} not running"), 2));
     }
-    let paused = (word != "qmreset").then_some(word == "qmpause");
-    let upid = world.begin_task(&node, word, &request.id(), &request.caller.user);
+    let paused = (kind != "qmreset").then_some(kind == "qmpause");
+    let upid = world.begin_task(&node, kind, &request.id(), &request.caller.user);
     Ok(Answer::worker(Worker::new(upid).then(move |world, _| {
         let running = world.vm_mut(&node, vmid).and_then(|guest| guest.running.as_mut());
         if let (Some(running), Some(paused)) = (running, paused) {

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 use serde_json::json;
+use sha1::Digest;
+use sha1::Sha1;
 
 use crate::call::Answer;
 use crate::call::Died;
@@ -72,9 +74,8 @@ fn entry(storage: &Storage, node: &str) -> serde_json::Map<String, Value> {
 /// The formats of disks that a storage can hold.
 fn formats(release: Release, storage: &Storage, entry: &mut serde_json::Map<String, Value>) {
     let supported: &[&str] = match (storage.keeps_files(), storage.kind.as_str()) {
-        (true, "btrfs") => &["raw", "subvol"],
+        (_, "btrfs" | "zfspool") => &["raw", "subvol"],
         (true, _) => &["qcow2", "raw", "subvol", "vmdk"],
-        (false, "zfspool") => &["raw", "subvol"],
         (false, _) => &["raw"],
     };
     let map: serde_json::Map<String, Value> =
@@ -103,8 +104,7 @@ fn defined(world: &World, storage: &Storage) -> Value {
     for (key, value) in &storage.options {
         entry[key] = json!(value);
     }
-    use sha1::Digest;
-    let digest = sha1::Sha1::digest(format!("{:?}", world.storages).as_bytes());
+    let digest = Sha1::digest(format!("{:?}", world.storages).as_bytes());
     entry["digest"] = json!(hex::encode(digest));
     entry
 }

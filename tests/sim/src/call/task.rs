@@ -49,7 +49,7 @@ fn parse(upid: &str) -> Option<Id<'_>> {
     Some(Id { node, pid: hex(pid)?.try_into().ok()?, pstart: hex(pstart)?, user })
 }
 
-fn id<'a>(request: Request<'a>) -> Result<(&'a str, Id<'a>), Died> {
+fn id(request: Request<'_>) -> Result<(&str, Id<'_>), Died> {
     let upid = request.parameters.get("upid").map_or("", String::as_str);
     let wrong = || Died::parameter("upid", "unable to parse worker upid");
     Ok((upid, parse(upid).ok_or_else(wrong)?))

@@ -58,6 +58,11 @@ fn metadata(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     }
 }
 
+/// Whether a file says that it is one by its name.
+fn is_qcow2(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, end)| end == "qcow2")
+}
+
 /// A file name as a storage takes it.
 fn file_name(request: Request<'_>, content: &str) -> Result<String, Died> {
     let given = request.get("filename").unwrap_or_default();
@@ -126,7 +131,7 @@ fn upload(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         if let Some(wanted) = wanted {
             check_sum(&hex::encode(Sha256::digest(&bytes)), &wanted)?;
         }
-        if name.ends_with(".qcow2") && !bytes.starts_with(b"QFI\xfb") {
+        if is_qcow2(&name) && !bytes.starts_with(b"QFI\xfb") {
             return Err(Died::new(not_qcow2(&temporary)));
         }
         output.say(format!("target node: {node}"));
@@ -176,17 +181,20 @@ fn download(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         }
         let (web, temporary) = fetch(world, &url, &path, output)?;
         if let Some(wanted) = &wanted {
-            let checked = check_sum(&web.sum, wanted);
+            let checked = check_sum(&web.sum(), wanted);
             let end = if checked.is_ok() { "OK, checksum verified" } else { "" };
             output.say(format!("calculating checksum...{end}"));
             checked?;
         }
-        if name.ends_with(".qcow2") && web.format != "qcow2" {
+        if is_qcow2(&name) && web.format != "qcow2" {
             let text = format!("failed to verify file: {}", not_qcow2(&temporary));
             return Err(Died::new(text));
         }
         output.say(format!("download of '{url}' to '{path}' finished"));
-        world.host.sums.insert(path, web.sum.clone());
+        world.host.sums.insert(path.clone(), web.sum());
+        if let Some(head) = web.head() {
+            world.host.files.insert(path, (head, web.size));
+        }
         put(world, &node, volume(&storage.name, &content, &name, web.size));
         Ok(())
     })))

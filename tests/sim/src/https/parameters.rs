@@ -51,7 +51,7 @@ fn form(text: &str) -> Parameters {
 /// Only a JSON document knows true and false.
 fn json(body: &[u8]) -> Result<Parameters, (u16, String)> {
     let wrong = || (400, "unable to decode json".to_owned());
-    let document: BTreeMap<String, Value> = serde_json::from_slice(body).map_err(|_| wrong())?;
+    let document: BTreeMap<String, Value> = serde_json::from_slice(body).ok().ok_or_else(wrong)?;
     let mut parameters = Parameters::new();
     for (key, value) in document {
         let value = match value {

@@ -8,6 +8,10 @@ use std::fs;
 use std::io;
 use std::io::Read;
 use std::path::Path;
+use std::path::PathBuf;
+
+use sha2::Digest;
+use sha2::Sha256;
 
 /// What is known of a file that is to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +35,28 @@ pub struct Web {
     pub sum: String,
     /// `qcow2` or `raw`, by the content.
     pub format: String,
+    /// The file with the content, which says more than these values do.
+    pub file: Option<PathBuf>,
+}
+
+impl Web {
+    /// The SHA-256 of the content.
+    pub fn sum(&self) -> String {
+        let content = self.file.as_ref().and_then(|file| fs::read(file).ok());
+        content.map_or_else(|| self.sum.clone(), |content| hex::encode(Sha256::digest(content)))
+    }
+
+    /// The first bytes of the content, if they are known.
+    pub fn head(&self) -> Option<Vec<u8>> {
+        head(self.file.as_ref()?)
+    }
+}
+
+/// As much of a file as tells what it is.
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
+    Some(head)
 }
 
 /// Files by path; those that are not given here are looked up on this machine, if that is allowed.
@@ -61,9 +87,7 @@ impl Host {
             return None;
         }
         let length = fs::metadata(path).ok()?.len();
-        let mut head = Vec::new();
-        fs::File::open(path).ok()?.take(32).read_to_end(&mut head).ok()?;
-        Some(facts(&head, length))
+        Some(facts(&head(Path::new(path))?, length))
     }
 
     /// What an address answers; nothing when nobody answers there.

@@ -97,8 +97,8 @@ fn data(answer: Option<(String, String)>) -> Value {
     serde_json::from_str::<Value>(&body).unwrap()["data"].clone()
 }
 
-fn status(answer: &Option<(String, String)>) -> &str {
-    answer.as_ref().unwrap().0.lines().next().unwrap()
+fn status(answer: Option<&(String, String)>) -> &str {
+    answer.unwrap().0.lines().next().unwrap()
 }
 
 /// Polls a task until it has ended.
@@ -132,7 +132,7 @@ async fn a_connection_stays_whatever_its_headers_say_until_something_fails() {
     assert_eq!(exit(&mut stream, &upid).await, "OK");
     assert!(sim.pve_directory().join("nodes/pve1/qemu-server/100.conf").exists());
     let failed = ask(&mut stream, "GET", "/nope", "").await;
-    assert_eq!(status(&failed), "HTTP/1.1 501 Method 'GET /nope' not implemented");
+    assert_eq!(status(failed.as_ref()), "HTTP/1.1 501 Method 'GET /nope' not implemented");
     assert_eq!(read(&mut stream).await, None);
 }
 
@@ -160,13 +160,13 @@ async fn a_401_is_held_back_and_a_ticket_ends_with_its_time() {
     let login = data(read(&mut stream).await);
     let cookie = format!("Cookie: PVEAuthCookie={}", login["ticket"].as_str().unwrap());
     stream.write_all(text("GET", "/version", &cookie, "").as_bytes()).await.unwrap();
-    assert_eq!(status(&read(&mut stream).await), "HTTP/1.1 200 OK");
+    assert_eq!(status(read(&mut stream).await.as_ref()), "HTTP/1.1 200 OK");
     sim.pass(Duration::from_secs(7201));
     let hold = Duration::from_millis(200);
     sim.set_manners(Manners { hold, ..Manners::default() });
     let asked = Instant::now();
     stream.write_all(text("GET", "/version", &cookie, "").as_bytes()).await.unwrap();
-    assert_eq!(status(&read(&mut stream).await), "HTTP/1.1 401 Authentication failed!");
+    assert_eq!(status(read(&mut stream).await.as_ref()), "HTTP/1.1 401 Authentication failed!");
     assert!(asked.elapsed() >= hold);
 }
 
@@ -231,7 +231,7 @@ async fn a_cluster_is_reached_by_any_node_and_says_which_one_is_gone() {
     assert_eq!(exit(&mut second, &upid).await, "OK");
     sim.take_down("pve1").await;
     let gone = ask(&mut second, "GET", "/nodes/pve1/qemu", "").await;
-    assert_eq!(status(&gone), "HTTP/1.1 595 No route to host");
+    assert_eq!(status(gone.as_ref()), "HTTP/1.1 595 No route to host");
     assert_eq!(gone.unwrap().1, "");
     assert!(sim.https_url_of("pve1").is_none());
 }
@@ -263,4 +263,26 @@ async fn accounts_have_the_factors_tokens_and_roles_that_they_are_given() {
     let whole = data(read(&mut stream).await);
     assert_eq!(whole["cap"]["vms"]["VM.Allocate"], 1);
     assert_eq!(whole["cap"]["dc"], serde_json::json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_downloads_an_image_of_the_mirror_and_makes_a_disk_of_it() {
+    let sim = sim(&["pve1"]).await;
+    let image = sim.mirror().images().into_iter().find(|image| image.os == "debian").unwrap();
+    let url = format!("{}{}", sim.mirror_url(), image.path);
+    let mut stream = connect(&sim, "pve1").await.unwrap();
+    let escaped: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
+    let path = format!("/nodes/pve1/query-url-metadata?url={escaped}");
+    let metadata = data(ask(&mut stream, "GET", &path, "").await);
+    assert_eq!(metadata["filename"], image.file_name());
+    let form = format!("content=import&filename=debian.qcow2&url={escaped}");
+    let path = "/nodes/pve1/storage/local/download-url";
+    let upid = data(ask(&mut stream, "POST", path, &form).await).as_str().unwrap().to_owned();
+    assert_eq!(exit(&mut stream, &upid).await, "OK");
+    let form = "vmid=100&scsi0=local:0,import-from=local:import/debian.qcow2";
+    let upid = data(ask(&mut stream, "POST", "/nodes/pve1/qemu", form).await);
+    assert_eq!(exit(&mut stream, upid.as_str().unwrap()).await, "OK");
+    let size =
+        sim.world(|world| world.volume("pve1", "local", "100/vm-100-disk-0.qcow2").unwrap().size);
+    assert_eq!(size, image.virtual_size);
 }

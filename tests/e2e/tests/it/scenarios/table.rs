@@ -34,7 +34,8 @@ pub(crate) async fn run(rows: Vec<Row>) -> String {
             Ok(text) => text,
             Err(error) => {
                 let words = error.into_panic();
-                let words = words.downcast_ref::<String>().cloned();
+                let formatted = words.downcast_ref::<String>().map(String::as_str);
+                let words = formatted.or_else(|| words.downcast_ref::<&str>().copied());
                 format!("fell over: {}", words.unwrap_or_default())
             }
         };

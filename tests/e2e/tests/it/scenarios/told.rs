@@ -99,6 +99,9 @@ fn told(messages: &[Message], alike: &Alike) -> Vec<(String, String)> {
 }
 
 fn is_pace(text: &str) -> bool {
+    if text.starts_with("processing   transferred ") {
+        return true;
+    }
     let Some(text) = text.strip_prefix("processing [*] ") else { return false };
     text.contains("MiB/s") || text.contains("(since ") || PASSING.contains(&text)
 }

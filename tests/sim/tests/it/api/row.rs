@@ -75,7 +75,7 @@ impl Row {
         const BOUNDARY: &str = "--------boundary";
         let mut bytes = vec![0; self.size.unwrap_or_default()];
         let filename = form["filename"].as_str().unwrap();
-        if filename.ends_with(".qcow2") && bytes.len() > 32 {
+        if filename.split('.').next_back() == Some("qcow2") && bytes.len() > 32 {
             bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
             bytes[24..32].copy_from_slice(&(64_u64 << 20).to_be_bytes());
         }

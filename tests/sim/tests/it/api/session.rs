@@ -210,8 +210,7 @@ fn run(world: &mut World, mut worker: Worker, refusal: Option<&str>) {
 type Seen = BTreeMap<&'static str, String>;
 
 fn lines(log: &[String]) -> String {
-    let text: String = log.iter().map(|line| format!("{line}\n")).collect();
-    normalise::normalise(&text)
+    normalise::normalise(&(log.join("\n") + "\n"))
 }
 
 fn copies(row: &Row) -> bool {
@@ -265,11 +264,10 @@ fn differences(wanted: &Seen, got: &Seen) -> String {
     let keys = wanted.keys().chain(got.keys()).collect::<std::collections::BTreeSet<_>>();
     let different = keys.into_iter().filter(|key| wanted.get(*key) != got.get(*key));
     let text = |seen: &Seen, key: &str| seen.get(key).cloned().unwrap_or_default();
-    different
-        .map(|key| {
-            format!("  {key}\n    wanted {}\n    got    {}\n", text(wanted, key), text(got, key))
-        })
-        .collect()
+    let lines = different.map(|key| {
+        format!("  {key}\n    wanted {}\n    got    {}\n", text(wanted, key), text(got, key))
+    });
+    lines.collect::<Vec<String>>().concat()
 }
 
 /// Learns which id here stands for a recorded one.

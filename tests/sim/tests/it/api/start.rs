@@ -146,6 +146,7 @@ fn files(world: &mut World) {
             missing: None,
             sum: sum.to_owned(),
             format: format.to_owned(),
+            file: None,
         };
         world.host.web.insert(format!("http://127.0.0.1:8099/{name}"), web);
     }
