@@ -42,7 +42,7 @@ pub fn write() -> anyhow::Result<Vec<String>> {
     let (path, text, fresh) = pictures()?;
     if fresh != text {
         fs::write(&path, fresh)?;
-        changed.push(format!("{}: pictures", path.display()));
+        changed.push("../guide/wizard.md: pictures".to_owned());
     }
     Ok(changed)
 }
@@ -56,9 +56,9 @@ pub fn stale() -> anyhow::Result<Vec<String>> {
             stale.push(format!("{page}: {name}"));
         }
     }
-    let (path, text, fresh) = pictures()?;
+    let (_, text, fresh) = pictures()?;
     if fresh != text {
-        stale.push(format!("{}: pictures", path.display()));
+        stale.push("../guide/wizard.md: pictures".to_owned());
     }
     Ok(stale)
 }
