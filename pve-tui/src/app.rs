@@ -114,9 +114,7 @@ impl Model {
                 );
                 secret || !self.login.form.is_browsing()
             }
-            Part::Wizard => {
-                self.wizard.as_ref().is_some_and(|wizard| !wizard.form.is_browsing())
-            }
+            Part::Wizard => self.wizard.as_ref().is_some_and(|wizard| !wizard.form.is_browsing()),
             Part::Progress => false,
         }
     }
@@ -161,9 +159,7 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Option<Effect> {
             None
         }
         Message::Redraw => None,
-        Message::Probed(address, shown) => {
-            model.login.probed(&address, shown).map(Effect::Login)
-        }
+        Message::Probed(address, shown) => model.login.probed(&address, shown).map(Effect::Login),
         Message::Realms(address, realms) => {
             model.login.realms(&address, realms);
             None
@@ -193,13 +189,11 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Option<Effect> {
 
 /// Somebody is in: the wizard begins, or goes on where it was.
 fn enter(model: &mut Model, account: &str) -> Option<Effect> {
-    let wish = match &mut model.wizard {
-        Some(wizard) => wizard.renew(account),
-        None => {
-            let templates = model.templates.clone();
-            let wizard = Wizard::new(account, templates, model.draft.clone());
-            model.wizard.insert(wizard).begin()
-        }
+    let wish = if let Some(wizard) = &mut model.wizard {
+        wizard.renew(account)
+    } else {
+        let wizard = Wizard::new(account, model.templates.clone(), model.draft.clone());
+        model.wizard.insert(wizard).begin()
     };
     model.part = if model.progress.is_some() { Part::Progress } else { Part::Wizard };
     fulfil(model, wish)
@@ -252,8 +246,7 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
         Part::Login => {
             let is_still = model.login.form.is_browsing() && model.login.sheet.busy.is_none();
             if asked == Some(Action::Back) && is_still && model.wizard.is_some() {
-                model.part =
-                    if model.progress.is_some() { Part::Progress } else { Part::Wizard };
+                model.part = if model.progress.is_some() { Part::Progress } else { Part::Wizard };
                 return None;
             }
             model.login.key(key).map(Effect::Login)
@@ -315,16 +308,12 @@ fn take(model: &mut Model, offer: Offer) -> Option<Effect> {
         Offer::TakeNumber(vmid) => {
             let wizard = model.wizard.as_mut()?;
             let wish = wizard.say(Field::Vmid.into(), Value::Number(vmid.get().into()));
-            match &wizard.sheet.plan {
-                Ok(plan) => {
-                    let plan = Box::new(plan.clone());
-                    fulfil(model, Some(wizard::Wish::Create(plan)))
-                }
-                Err(_) => {
-                    back(model);
-                    fulfil(model, wish)
-                }
+            if let Ok(plan) = &wizard.sheet.plan {
+                let plan = Box::new(plan.clone());
+                return fulfil(model, Some(wizard::Wish::Create(plan)));
             }
+            back(model);
+            fulfil(model, wish)
         }
         Offer::GoTo(key) => {
             back(model);

@@ -198,12 +198,7 @@ impl<K: Clone + PartialEq> Form<K> {
         None
     }
 
-    fn edit(
-        &mut self,
-        key: KeyEvent,
-        row: &Row<'_, K>,
-        rows: &[Row<'_, K>],
-    ) -> Option<Change<K>> {
+    fn edit(&mut self, key: KeyEvent, row: &Row<'_, K>, rows: &[Row<'_, K>]) -> Option<Change<K>> {
         let Mode::Edit(input) = &mut self.mode else { return None };
         self.then = match action(key) {
             Some(Action::Back) => {

@@ -22,7 +22,6 @@ use secrecy::SecretString;
 
 use crate::form::Change;
 use crate::form::Form;
-use crate::form::Row;
 use crate::form::State;
 
 pub(crate) use trust::Connection;
@@ -272,7 +271,11 @@ impl Login {
     }
 
     /// The server showed its certificate, or could not be reached.
-    pub(crate) fn probed(&mut self, address: &Address, shown: Result<Shown, String>) -> Option<Wish> {
+    pub(crate) fn probed(
+        &mut self,
+        address: &Address,
+        shown: Result<Shown, String>,
+    ) -> Option<Wish> {
         if self.address().as_ref() != Some(address) {
             return None;
         }
@@ -280,6 +283,8 @@ impl Login {
         match self.sheet.connection {
             // What is asked for must not be answered by a key that was meant for something else.
             Connection::Asking(_) | Connection::Changed(..) => self.form.go_to(Entry::Refuse),
+            // The reason is read where the focus is.
+            Connection::Failed(_) if self.form.is_browsing() => self.form.go_to(Entry::Server),
             _ => {}
         }
         wish

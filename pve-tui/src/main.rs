@@ -47,13 +47,13 @@ async fn main() -> ExitCode {
     let files = Files::from_environment(|name| std::env::var_os(name));
     match arguments.command {
         Some(Command::Create(options)) => create(*options, &files).await,
-        None => show(arguments.screens, files).await,
+        None => Box::pin(show(arguments.screens, files)).await,
     }
 }
 
 async fn show(mut options: pve_tui::Options, files: Files) -> ExitCode {
     options.server = options.server.or_else(|| std::env::var("PVE_SERVER").ok());
-    match pve_tui::run(options, files).await {
+    match Box::pin(pve_tui::run(options, files)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&format!("{error:#}")),
     }

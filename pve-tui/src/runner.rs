@@ -97,14 +97,14 @@ pub(crate) async fn run(
                 Some(Err(_)) | None => return Ok(()),
             },
             Some(_) = runner.loads.join_next() => None,
-            Some(reply) = replies.recv() => runner.take(reply),
+            Some(reply) = replies.recv() => Some(runner.take(reply)),
         };
         // All that came meanwhile is drawn at once.
         while let Some(message) = next {
             if let Some(effect) = update(&mut model, message) {
                 runner.act(screen, effect)?;
             }
-            next = replies.try_recv().ok().and_then(|reply| runner.take(reply));
+            next = replies.try_recv().ok().map(|reply| runner.take(reply));
         }
     }
     Ok(())
@@ -121,13 +121,13 @@ fn read(input: Input) -> Option<Message> {
 
 impl Runner {
     /// Takes in what came back; what the model may know of it goes on.
-    fn take(&mut self, reply: Reply) -> Option<Message> {
+    fn take(&mut self, reply: Reply) -> Message {
         match reply {
-            Reply::Say(message) => Some(message),
+            Reply::Say(message) => message,
             Reply::Half(challenge, keep) => {
                 let factors = challenge.offered().clone();
                 self.challenge = Some((challenge, keep));
-                Some(Message::Reached(Ok(Reached::Factor(factors))))
+                Message::Reached(Ok(Reached::Factor(factors)))
             }
             Reply::In(client, keep) => {
                 self.loads.abort_all();
@@ -137,7 +137,7 @@ impl Runner {
                 }
                 let account = client.account();
                 self.client = Some(client);
-                Some(Message::Reached(Ok(Reached::In(account))))
+                Message::Reached(Ok(Reached::In(account)))
             }
         }
     }
@@ -165,17 +165,20 @@ impl Runner {
                     say(Reply::Say(Message::Probed(address, shown)));
                 });
             }
-            Wish::Realms(address, trust) => match Server::new(&Settings::new(address.clone(), trust)) {
-                Err(error) => say(Reply::Say(Message::Realms(address, Err(whole(&error))))),
-                Ok(server) => {
-                    self.server = Some(server.clone());
-                    tokio::spawn(async move {
-                        let realms = server.realms().await;
-                        let realms = realms.map(|list| list.items).map_err(|error| explain(&error));
-                        say(Reply::Say(Message::Realms(address, realms)));
-                    });
+            Wish::Realms(address, trust) => {
+                match Server::new(&Settings::new(address.clone(), trust)) {
+                    Err(error) => say(Reply::Say(Message::Realms(address, Err(whole(&error))))),
+                    Ok(server) => {
+                        self.server = Some(server.clone());
+                        tokio::spawn(async move {
+                            let realms = server.realms().await;
+                            let realms =
+                                realms.map(|list| list.items).map_err(|error| explain(&error));
+                            say(Reply::Say(Message::Realms(address, realms)));
+                        });
+                    }
                 }
-            },
+            }
             Wish::Password { user, password, keep } => {
                 let Some(server) = self.server.clone() else { return };
                 tokio::spawn(async move {
@@ -234,7 +237,8 @@ impl Runner {
 
 const PASSWORD: &str = "not accepted: user, realm or password is wrong, or the account is disabled, \
                         expired or locked; the server does not tell which";
-const TOKEN: &str = "not accepted: the token's name or secret is wrong, or it is disabled or expired";
+const TOKEN: &str =
+    "not accepted: the token's name or secret is wrong, or it is disabled or expired";
 const CODE: &str = "not accepted: a code works once and not for long, and a few wrong ones in a row \
                     lock this factor";
 
@@ -259,11 +263,9 @@ async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
     match client.version().await {
         Ok(_) => {
             let keep = match client.user() {
-                Some(user) => Kept {
-                    user: user.user().to_owned(),
-                    realm: user.realm().to_string(),
-                    ..keep
-                },
+                Some(user) => {
+                    Kept { user: user.user().to_owned(), realm: user.realm().to_string(), ..keep }
+                }
                 None => keep,
             };
             Reply::In(client, keep)

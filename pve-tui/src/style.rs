@@ -19,17 +19,17 @@ impl Theme {
     }
 
     /// What has the focus.
-    pub(crate) fn focus(self) -> Style {
+    pub(crate) fn focus() -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
     /// What stands above something.
-    pub(crate) fn title(self) -> Style {
+    pub(crate) fn title() -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
     /// What may be overlooked.
-    pub(crate) fn quiet(self) -> Style {
+    pub(crate) fn quiet() -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 

@@ -12,6 +12,8 @@ use crossterm::cursor::Show;
 use crossterm::event::DisableBracketedPaste;
 use crossterm::event::EnableBracketedPaste;
 use crossterm::execute;
+use crossterm::terminal::Clear;
+use crossterm::terminal::ClearType;
 use crossterm::terminal::EnterAlternateScreen;
 use crossterm::terminal::LeaveAlternateScreen;
 use crossterm::terminal::disable_raw_mode;
@@ -56,7 +58,9 @@ impl Screen {
     /// Sets the terminal up again after somebody else used it.
     pub(crate) fn retake(&mut self) -> io::Result<()> {
         enter()?;
-        self.terminal.clear()
+        // A new one knows of nothing that is on the screen, and so draws everything.
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
     }
 }
 
@@ -69,7 +73,7 @@ impl Drop for Screen {
 fn enter() -> io::Result<()> {
     HELD.store(true, Ordering::SeqCst);
     enable_raw_mode()?;
-    execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)
+    execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableBracketedPaste)
 }
 
 /// A terminal that went away cannot be given back, which harms nobody.

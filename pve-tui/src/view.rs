@@ -40,7 +40,10 @@ pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
             area.width, area.height
         );
         let lines = wrapped(&text, usize::from(area.width));
-        frame.render_widget(Paragraph::new(lines.into_iter().map(Line::raw).collect::<Vec<_>>()), area);
+        frame.render_widget(
+            Paragraph::new(lines.into_iter().map(Line::raw).collect::<Vec<_>>()),
+            area,
+        );
         return;
     }
     let [top, tabs, rule, body, bottom] = Layout::vertical([
@@ -53,27 +56,27 @@ pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
     .areas(area);
     frame.render_widget(header(model, top), top);
     let line = "─".repeat(usize::from(rule.width));
-    frame.render_widget(Line::styled(line, model.theme.quiet()), rule);
+    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
     match (model.part, &model.wizard, &model.progress) {
         (Part::Wizard, Some(wizard), _) => {
-            frame.render_widget(tab_line(wizard, model.theme), tabs);
+            frame.render_widget(tab_line(wizard), tabs);
             form::draw(frame, body, &wizard.form, &wizard.sheet.rows(), model.theme);
         }
         (Part::Progress, _, Some(progress)) => {
             let title = format!("Create VM {}", progress.plan.vmid());
-            frame.render_widget(Line::styled(title, model.theme.title()), tabs);
+            frame.render_widget(Line::styled(title, Theme::title()), tabs);
             draw_progress(frame, body, progress, model.theme);
         }
         _ => {
-            frame.render_widget(Line::styled("Log in", model.theme.title()), tabs);
+            frame.render_widget(Line::styled("Log in", Theme::title()), tabs);
             draw_login(frame, body, model);
         }
     }
     frame.render_widget(footer(model, bottom), bottom);
     match &model.overlay {
-        Some(Overlay::Help(scroll)) => help(frame, area, *scroll, model.theme),
+        Some(Overlay::Help(scroll)) => help(frame, area, *scroll),
         Some(Overlay::Request(scroll)) => request(frame, area, *scroll, model),
-        Some(Overlay::Leave(loss)) => leave(frame, area, loss, model.theme),
+        Some(Overlay::Leave(loss)) => leave(frame, area, loss),
         None => {}
     }
 }
@@ -88,11 +91,11 @@ fn header(model: &Model, area: Rect) -> Line<'static> {
             text = format!("{text} · Proxmox VE {version}");
         }
     }
-    Line::styled(clipped(&text, usize::from(area.width)), model.theme.title())
+    Line::styled(clipped(&text, usize::from(area.width)), Theme::title())
 }
 
 /// The screens; the current one in brackets, and `!` at those that have a problem.
-fn tab_line(wizard: &Wizard, theme: Theme) -> Line<'static> {
+fn tab_line(wizard: &Wizard) -> Line<'static> {
     let mut spans = Vec::new();
     for page in Page::ALL {
         let here = page == wizard.sheet.page;
@@ -102,7 +105,7 @@ fn tab_line(wizard: &Wizard, theme: Theme) -> Line<'static> {
             (true, None) => format!("[{}{mark}]", page.title()),
             (false, _) => format!(" {}{mark} ", page.title()),
         };
-        let style = if here { theme.title() } else { Style::new() };
+        let style = if here { Theme::title() } else { Style::new() };
         spans.push(Span::styled(text, style));
     }
     Line::from(spans)
@@ -136,7 +139,7 @@ fn footer(model: &Model, area: Rect) -> Line<'static> {
     };
     let hints: Vec<String> =
         hints.iter().map(|(action, what)| format!("{} {what}", first(*action))).collect();
-    Line::styled(clipped(&hints.join("  "), usize::from(area.width)), model.theme.quiet())
+    Line::styled(clipped(&hints.join("  "), usize::from(area.width)), Theme::quiet())
 }
 
 fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model) {
@@ -159,7 +162,7 @@ fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 fn toned(theme: Theme, tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),
-        Tone::Title => theme.title(),
+        Tone::Title => Theme::title(),
         Tone::Good => theme.good(),
         Tone::Bad => theme.bad(),
     }
@@ -191,7 +194,7 @@ fn draw_progress(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: 
     .areas(area);
     draw_log(frame, log, progress, theme);
     let line = "─".repeat(width);
-    frame.render_widget(Line::styled(line, theme.quiet()), rule);
+    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
     frame.render_widget(Paragraph::new(lines), text);
     form::draw_rows(frame, choices, &progress.form, &rows, theme);
 }
@@ -212,23 +215,23 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: Theme
     frame.render_widget(Paragraph::new(shown), area);
 }
 
-fn scrolled(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, scroll: usize, theme: Theme) {
+fn scrolled(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, scroll: usize) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = popup(frame, area, WIDTH, height, title, theme);
+    let inside = popup(frame, area, WIDTH, height, title);
     let room = usize::from(inside.height);
     let first = scroll.min(lines.len().saturating_sub(room));
     let shown: Vec<Line<'_>> = lines.into_iter().skip(first).take(room).collect();
     frame.render_widget(Paragraph::new(shown), inside);
 }
 
-fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize, theme: Theme) {
+fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let mut lines: Vec<Line<'_>> = BINDINGS
         .iter()
         .map(|binding| Line::raw(format!("{:<16}{}", binding.shown, binding.what)))
         .collect();
     lines.push(Line::raw("Typing on a field replaces it; on a list it filters."));
     lines.push(Line::raw("Marks: > focus   ! problem   ~ note   = locked"));
-    scrolled(frame, area, "Keys (Esc closes, Down goes on)", lines, scroll, theme);
+    scrolled(frame, area, "Keys (Esc closes, Down goes on)", lines, scroll);
 }
 
 fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model) {
@@ -238,32 +241,32 @@ fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model) {
     let mut say = |text: &str, style: Style| {
         lines.extend(wrapped(text, width).into_iter().map(|line| Line::styled(line, style)));
     };
-    let (plain, title) = (Style::new(), model.theme.title());
+    let (normal, title) = (Style::new(), Theme::title());
     match &wizard.sheet.plan {
         Ok(plan) => {
             say(&format!("POST /nodes/{}/qemu", plan.node), title);
             for (name, value) in plan.parameters() {
-                say(&format!("  {name}={value}"), plain);
+                say(&format!("  {name}={value}"), normal);
             }
             say("The same by pvesh, on any node", title);
-            plan.pvesh_lines().iter().for_each(|line| say(line, plain));
+            plan.pvesh_lines().iter().for_each(|line| say(line, normal));
             say(&format!("The same by qm, on {}", plan.node), title);
-            plan.qm_lines().iter().for_each(|line| say(line, plain));
+            plan.qm_lines().iter().for_each(|line| say(line, normal));
         }
         Err(not_ready) => {
             say("There is no request yet:", title);
-            say(&not_ready.to_string(), plain);
+            say(&not_ready.to_string(), normal);
         }
     }
-    scrolled(frame, area, "The request (Esc closes, Down goes on)", lines, scroll, model.theme);
+    scrolled(frame, area, "The request (Esc closes, Down goes on)", lines, scroll);
 }
 
-fn leave(frame: &mut Frame<'_>, area: Rect, loss: &str, theme: Theme) {
+fn leave(frame: &mut Frame<'_>, area: Rect, loss: &str) {
     let mut lines = wrapped(loss, 58);
     lines.push(String::new());
     lines.push("Enter leaves, Esc stays.".to_owned());
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = popup(frame, area, 60, height, "Leave?", theme);
+    let inside = popup(frame, area, 60, height, "Leave?");
     let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
     frame.render_widget(Paragraph::new(lines), inside);
 }

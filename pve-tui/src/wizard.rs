@@ -6,10 +6,8 @@ mod rows;
 mod sheet;
 
 use crossterm::event::KeyEvent;
-use pve_api::NodeName;
 use pve_provision::create::Answers;
 use pve_provision::create::Draft;
-use pve_provision::create::Fact;
 use pve_provision::create::Facts;
 use pve_provision::create::Field;
 use pve_provision::create::Found;
@@ -25,7 +23,6 @@ use pve_provision::create::resolve;
 
 use crate::form::Change;
 use crate::form::Form;
-use crate::form::Row;
 use crate::keys::Action;
 use crate::keys::action;
 

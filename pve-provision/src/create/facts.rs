@@ -21,6 +21,9 @@ use pve_api::Volume;
 
 use super::draft::Draft;
 use super::field::Field;
+use super::field::Key;
+use super::render::node_name;
+use super::resolve::Answers;
 use super::resolve::resolve;
 
 /// A question to the server.
@@ -53,6 +56,34 @@ pub enum Query {
 }
 
 impl Query {
+    /// The question behind the choices or the default of a field, to be asked again on demand.
+    pub fn behind(key: Key, answers: &Answers) -> Option<Self> {
+        let node = || node_name(answers);
+        match key.field {
+            Field::Node => Some(Self::Nodes),
+            Field::Vmid => Some(Self::NextId),
+            Field::Pool => Some(Self::Pools),
+            Field::Tags => Some(Self::Options),
+            Field::Ha => Some(Self::Cluster),
+            Field::IsoStorage
+            | Field::EfiStorage
+            | Field::EfiFormat
+            | Field::TpmStorage
+            | Field::DiskStorage
+            | Field::DiskFormat => Some(Self::Storages(node()?)),
+            Field::Iso => {
+                let storage = answers.text(Field::IsoStorage).parse().ok();
+                Some(match storage {
+                    Some(storage) => Self::Isos(node()?, storage),
+                    None => Self::Storages(node()?),
+                })
+            }
+            Field::CpuType => Some(Self::CpuModels(node()?)),
+            Field::Bridge => Some(Self::Bridges(node()?)),
+            _ => None,
+        }
+    }
+
     /// What is asked for, in words.
     pub fn subject(&self) -> String {
         match self {

@@ -86,7 +86,6 @@ async fn without_a_privilege_nothing_is_written() {
     Grant(
         [
             "pveum acl modify /vms/105 --tokens 'root@pam!ci' --roles PVEVMAdmin",
-            "pveum acl modify /vms/105 --users root@pam --roles PVEVMAdmin",
         ],
     )
     "#);

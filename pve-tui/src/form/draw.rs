@@ -46,7 +46,7 @@ pub(crate) fn draw<K: Clone + PartialEq>(
             .areas(area);
     draw_rows(frame, above, form, rows, theme);
     let line = "─".repeat(usize::from(rule.width));
-    frame.render_widget(Line::styled(line, theme.quiet()), rule);
+    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
     let Some(row) = rows.get(form.position(rows)) else { return };
     frame.render_widget(Paragraph::new(detail(form, row, below, theme)), below);
     if let Mode::Pick(picker) = &form.mode {
@@ -78,14 +78,9 @@ pub(crate) fn draw_rows<K: Clone + PartialEq>(
     if area.height > 1 && (more > 0 || top > 0) {
         let text = format!(" {top} above, {more} below ");
         let width = u16::try_from(text.len()).unwrap_or(area.width).min(area.width);
-        let corner = Rect {
-            x: area.right() - width,
-            y: area.bottom() - 1,
-            width,
-            height: 1,
-        };
+        let corner = Rect { x: area.right() - width, y: area.bottom() - 1, width, height: 1 };
         frame.render_widget(Clear, corner);
-        frame.render_widget(Line::styled(text, theme.quiet()), corner);
+        frame.render_widget(Line::styled(text, Theme::quiet()), corner);
     }
 }
 
@@ -115,8 +110,8 @@ fn draw_row<K>(
     } else {
         Span::raw(" ")
     };
-    let style = if focused { theme.focus() } else { Style::new() };
-    let label_style = if focused { theme.title() } else { Style::new() };
+    let style = if focused { Theme::focus() } else { Style::new() };
+    let label_style = if focused { Theme::title() } else { Style::new() };
     let shown = match editor {
         Some(input) => typed(input, matches!(row.kind, Kind::Secret), width),
         None => value(row),
@@ -128,7 +123,10 @@ fn draw_row<K>(
         mark,
         Span::raw(" "),
         Span::styled(padded(&row.label, LABEL), label_style),
-        Span::styled(if editor.is_some() { padded(&shown, room) } else { clipped(&shown, room) }, style),
+        Span::styled(
+            if editor.is_some() { padded(&shown, room) } else { clipped(&shown, room) },
+            style,
+        ),
     ];
     if !wide {
         let gap = room.saturating_sub(Span::raw(clipped(&shown, room)).width()) + 1;
@@ -137,16 +135,14 @@ fn draw_row<K>(
         } else {
             spans.push(Span::raw(" "));
         }
-        spans.push(Span::styled(word(row), theme.quiet()));
+        spans.push(Span::styled(word(row), Theme::quiet()));
     }
     frame.render_widget(Line::from(spans), area);
     if let Some(input) = editor {
-        let cursor = input.visual_cursor() - input.visual_scroll(width.saturating_sub(1)).min(input.visual_cursor());
+        let cursor = input.visual_cursor()
+            - input.visual_scroll(width.saturating_sub(1)).min(input.visual_cursor());
         let x = MARKS + LABEL + cursor.min(width);
-        frame.set_cursor_position(Position::new(
-            area.x + u16::try_from(x).unwrap_or(0),
-            area.y,
-        ));
+        frame.set_cursor_position(Position::new(area.x + u16::try_from(x).unwrap_or(0), area.y));
     }
 }
 
@@ -237,13 +233,13 @@ fn detail<'a, K: Clone + PartialEq>(
     if let (Kind::Choice { chosen, choices, .. }, true) = (&row.kind, form.is_browsing()) {
         let choice = choices.iter().find(|choice| choice.value == *chosen);
         if let Some(choice) = choice.filter(|choice| !choice.detail.is_empty()) {
-            say(" ", &choice.detail, theme.quiet());
+            say(" ", &choice.detail, Theme::quiet());
         }
     }
     let room = usize::from(area.height);
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
-        lines.push(Line::styled("  …", theme.quiet()));
+        lines.push(Line::styled("  …", Theme::quiet()));
     }
     lines
 }
@@ -264,7 +260,7 @@ fn draw_picker<K>(
     } else {
         row.label.to_string()
     };
-    let inside = popup(frame, area, 72, height, &title, theme);
+    let inside = popup(frame, area, 72, height, &title);
     let [top, list, bottom] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
             .areas(inside);
@@ -279,17 +275,17 @@ fn draw_picker<K>(
     let first = first_shown(at, items.len(), height);
     let lines = items.iter().enumerate().skip(first).take(height);
     let lines: Vec<Line<'_>> =
-        lines.map(|(index, item)| item_line(item, index == at, list, theme)).collect();
+        lines.map(|(index, item)| item_line(item, index == at, list)).collect();
     if lines.is_empty() {
         frame.render_widget(Line::raw(nothing(row, picker)), list);
     } else {
         frame.render_widget(Paragraph::new(lines), list);
     }
-    let last = match problem {
+    let footer = match problem {
         Some(problem) => Line::styled(format!("! {problem}"), theme.bad()),
-        None => Line::styled(format!("{} of {}", at + 1, items.len()), theme.quiet()),
+        None => Line::styled(format!("{} of {}", at + 1, items.len()), Theme::quiet()),
     };
-    frame.render_widget(last, bottom);
+    frame.render_widget(footer, bottom);
 }
 
 /// Why the list is empty.
@@ -302,7 +298,7 @@ fn nothing<K>(row: &Row<'_, K>, picker: &Picker) -> String {
     }
 }
 
-fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect, theme: Theme) -> Line<'a> {
+fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect) -> Line<'a> {
     let check = match item.checked {
         Some(true) => "[x] ",
         Some(false) if !item.typed => "[ ] ",
@@ -318,7 +314,7 @@ fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect, theme: Theme) -> Li
         Some(reason) => format!("{} (cannot be taken: {reason})", item.detail),
         None => item.detail.to_owned(),
     };
-    let style = if focused { theme.focus() } else { Style::new() };
+    let style = if focused { Theme::focus() } else { Style::new() };
     let text = format!("{check}{label}");
     let room = usize::from(area.width).saturating_sub(2);
     let text = clipped(&text, room);
@@ -328,7 +324,7 @@ fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect, theme: Theme) -> Li
         Span::raw(" "),
         Span::styled(text, style),
         Span::raw("  "),
-        Span::styled(clipped(detail.trim(), left), theme.quiet()),
+        Span::styled(clipped(detail.trim(), left), Theme::quiet()),
     ])
 }
 
@@ -339,13 +335,12 @@ pub(crate) fn popup(
     width: u16,
     height: u16,
     title: &str,
-    theme: Theme,
 ) -> Rect {
     let place = area.centered(
         Constraint::Length(width.min(area.width)),
         Constraint::Length(height.min(area.height)),
     );
-    let block = Block::bordered().title(Line::styled(format!(" {title} "), theme.title()));
+    let block = Block::bordered().title(Line::styled(format!(" {title} "), Theme::title()));
     let inside = block.inner(place);
     frame.render_widget(Clear, place);
     frame.render_widget(block, place);

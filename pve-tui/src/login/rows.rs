@@ -32,7 +32,11 @@ fn button(entry: Entry, label: &'static str, text: &'static str) -> Row<'static,
 }
 
 /// A fingerprint in two lines, as it does not fit into one.
-fn fingerprint(number: u8, label: &'static str, fingerprint: Fingerprint) -> [Row<'static, Entry>; 2] {
+fn fingerprint(
+    number: u8,
+    label: &'static str,
+    fingerprint: Fingerprint,
+) -> [Row<'static, Entry>; 2] {
     const HALF: usize = 16 * 3;
     let text = fingerprint.to_string();
     let (first, second) = text.split_at(HALF);
@@ -85,9 +89,10 @@ fn server(sheet: &Sheet) -> Row<'_, Entry> {
     let said = |text: &'static str| vec![Cow::Borrowed(text)];
     match &sheet.connection {
         Connection::None => {
-            row.notes = said("host, host:port or the address of the web UI; the port is 8006 if not said");
+            row.notes =
+                said("host, host:port or the address of the web UI; the port is 8006 if not said");
             if sheet.server.is_empty() {
-                row.shown = "(not said yet)".to_owned();
+                "(not said yet)".clone_into(&mut row.shown);
             }
         }
         Connection::Probing => row.state = State::Loading,

@@ -68,7 +68,7 @@ impl Sheet {
                     Some((user, realm)) if self.realms.iter().any(|r| r.value == realm) => {
                         (self.user, self.realm) = (user.to_owned(), realm.to_owned());
                     }
-                    _ => self.user = text.to_owned(),
+                    _ => text.clone_into(&mut self.user),
                 }
             }
             Entry::Password => self.password = secret(text),

@@ -46,7 +46,6 @@ fn a_server_that_cannot_be_reached_is_told_with_its_reason() {
     let mut pilot = named();
     let reason = "cannot connect to pve1.example.org:8006: connection refused".to_owned();
     pilot.send(Message::Probed("pve1.example.org".parse().unwrap(), Err(reason)));
-    pilot.press("Home");
     insta::assert_snapshot!("login-error", pilot.screen());
     pilot.press("Ctrl-r");
     assert!(matches!(pilot.wishes.last(), Some(Wish::Probe(_))));

@@ -43,13 +43,7 @@ impl Pilot {
         let theme = Theme { colours: true };
         let model = Model::new(known, Template::builtin(), Draft::default(), theme);
         let terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-        Self {
-            model,
-            world: World::default(),
-            terminal,
-            creates: Vec::new(),
-            wishes: Vec::new(),
-        }
+        Self { model, world: World::default(), terminal, creates: Vec::new(), wishes: Vec::new() }
     }
 
     /// A program in which somebody has logged in.

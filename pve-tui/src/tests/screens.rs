@@ -58,15 +58,7 @@ const STATES: &[State] = &[
     ),
 ];
 
-const ALL: &[&str] = &[
-    "Version",
-    "Cluster",
-    "Nodes",
-    "NextId",
-    "Pools",
-    "Options",
-    "Permissions",
-];
+const ALL: &[&str] = &["Version", "Cluster", "Nodes", "NextId", "Pools", "Options", "Permissions"];
 
 fn shown(state: &State) -> String {
     let mut pilot = Pilot::in_wizard(state.1());
@@ -119,7 +111,8 @@ fn a_choice_keeps_what_was_meant_when_the_list_changes() {
     let mut pilot = Pilot::in_wizard(World::default());
     pilot.press("PgDn Down Down Enter Down");
     let before = highlighted(&pilot.screen());
-    let query = pve_provision::create::Query::Isos("pve1".parse().unwrap(), "cephfs".parse().unwrap());
+    let query =
+        pve_provision::create::Query::Isos("pve1".parse().unwrap(), "cephfs".parse().unwrap());
     pilot.world.isos.insert(0, "aaa.iso".to_owned());
     let found = pilot.world.answer(&query).unwrap();
     pilot.send(crate::app::Message::Found(query, found));

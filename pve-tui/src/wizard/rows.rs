@@ -71,9 +71,8 @@ pub(super) fn of_disks<'a>(
 }
 
 fn disk_line(disk: usize, answers: &Answers) -> String {
-    let shown = |field| {
-        answers.get(Key::disk(disk, field)).map(Answer::shown_value).unwrap_or_default()
-    };
+    let shown =
+        |field| answers.get(Key::disk(disk, field)).map(Answer::shown_value).unwrap_or_default();
     let place = format!(
         "{}{}",
         answers.value(Key::disk(disk, Field::DiskBus)),

@@ -74,19 +74,14 @@ impl Sheet {
     pub(super) fn forget_for(&mut self, place: &Place) {
         let node: Option<NodeName> = self.answers.text(Field::Node).parse().ok();
         let of_node = |other: &NodeName| node.as_ref() == Some(other);
-        let failed: Vec<Query> =
-            self.facts.failures().map(|(query, _)| query.clone()).collect();
+        let failed: Vec<Query> = self.facts.failures().map(|(query, _)| query.clone()).collect();
         let field = match place {
             Place::Key(key) => Some(key.field),
             Place::Disk(_) => Some(Field::DiskStorage),
             _ => None,
         };
-        let storages = [
-            Field::IsoStorage,
-            Field::EfiStorage,
-            Field::TpmStorage,
-            Field::DiskStorage,
-        ];
+        let storages =
+            [Field::IsoStorage, Field::EfiStorage, Field::TpmStorage, Field::DiskStorage];
         self.facts.forget_all(|query| match (field, query) {
             (Some(Field::Node | Field::Ha), Query::Nodes | Query::Cluster | Query::Permissions)
             | (Some(Field::Vmid), Query::NextId | Query::IsFree(_))

@@ -212,3 +212,62 @@ async fn an_unknown_certificate_is_shown_and_a_person_decides() {
     let refused = said(Vec::new(), options(&[]), Person(vec!["untrusted", "no"])).await;
     assert_eq!((refused.exit, refused.writes.len()), (Exit::Refused, 0));
 }
+
+#[tokio::test]
+async fn a_second_factor_is_asked_for_once_and_only_of_a_person() {
+    let half = r#"{"username":"root@pam","NeedTFA":1,"ticket":"PVE:!tfa!%7B%22totp%22%3Atrue%7D:65A1B2C3::c2ln","CSRFPreventionToken":"65A1B2C3:eA"}"#;
+    for (person, exit, tickets) in
+        [(Person(vec!["012345"]), Exit::Made, 2), (NOBODY, Exit::Refused, 1)]
+    {
+        let scene = Scene::start("9.1", vec![("POST /access/ticket", Reply::data(half))]).await;
+        let directory = tempfile::tempdir().unwrap();
+        let files = Files { directory: directory.path().to_owned() };
+        let mut options = options(&[]);
+        options.place.server = Some(scene.server.address().to_string());
+        options.place.fingerprint = Some(scene.server.identity.fingerprint());
+        options.place.user = Some("root@pam".parse().unwrap());
+        let secrets = Secrets { token: None, password: Some("secret".to_owned().into()) };
+        let (mut person, mut out, mut err) = (person, Vec::new(), Vec::new());
+        let made = create(&options, secrets, &files, &mut person, &mut out, &mut err).await;
+        assert_eq!(made, exit, "{}", String::from_utf8_lossy(&err));
+        let seen = scene.server.seen();
+        let logins: Vec<_> =
+            seen.iter().filter(|seen| seen.line().ends_with("/access/ticket")).collect();
+        assert_eq!(logins.len(), tickets);
+        if exit == Exit::Made {
+            assert_eq!(logins[1].form()["password"], "totp:012345");
+        }
+    }
+}
+
+#[tokio::test]
+async fn templates_servers_and_secrets_come_from_files() {
+    let scene = Scene::start("9.1", Vec::new()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let files = Files { directory: directory.path().to_owned() };
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (address, pin) = (scene.server.address(), scene.server.identity.fingerprint());
+    let known = format!("[servers.lab]\naddresses = ['{address}']\nfingerprints = ['{pin}']\n");
+    write("servers.toml", &known);
+    write("templates/small.toml", "[os]\nmedia = 'none'\n[cpu]\ntype = 'host'\ncores = 4\n");
+    let token = write("token", &format!("root@pam!ci={}\n", crate::secrets::TOKEN));
+    let mut options = Options { dry_run: true, template: "small".to_owned(), ..options(&[]) };
+    options.place.token_file = Some(token);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let exit =
+        create(&options, Secrets::default(), &files, &mut { NOBODY }, &mut out, &mut err).await;
+    assert_eq!(exit, Exit::Made, "{}", String::from_utf8_lossy(&err));
+    let out = String::from_utf8(out).unwrap();
+    assert!(out.contains("  cores=4\n") && out.contains("  ide2=none,media=cdrom\n"), "{out}");
+    options.template = "large".to_owned();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let exit =
+        create(&options, Secrets::default(), &files, &mut { NOBODY }, &mut out, &mut err).await;
+    assert_eq!(exit, Exit::Input);
+    assert!(String::from_utf8_lossy(&err).contains("no template 'large'"));
+}

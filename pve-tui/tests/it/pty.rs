@@ -80,13 +80,11 @@ impl Pty {
         let end = Instant::now() + LIMIT;
         while !is_so(self.screen.screen()) {
             let left = end.saturating_duration_since(Instant::now());
-            match self.output.recv_timeout(left) {
-                Ok(bytes) => {
-                    self.screen.process(&bytes);
-                    self.written.extend(bytes);
-                }
-                Err(_) => panic!("no {what} in:\n{}", self.screen.screen().contents()),
-            }
+            let Ok(bytes) = self.output.recv_timeout(left) else {
+                panic!("no {what} in:\n{}", self.screen.screen().contents())
+            };
+            self.screen.process(&bytes);
+            self.written.extend(bytes);
         }
     }
 

@@ -168,3 +168,35 @@ fn a_grant_names_account_path_and_role() {
     let enough = Privileges::new(&plan, &read(&pool), "ops@pve");
     assert_eq!(enough.missing, [], "the pool and paths above count");
 }
+
+#[test]
+fn a_custom_cpu_model_needs_what_the_release_asks_for() {
+    for (version, needed) in [
+        ("8.4.9", "Sys.Audit on /nodes (for a custom CPU model)"),
+        ("9.2.3", "Mapping.Use on /mapping/cpu/small (for a custom CPU model)"),
+    ] {
+        let world = World { version, ..World::default() };
+        let mut facts = world.facts();
+        let models = json!([{ "name": "custom-small", "custom": 1 }]);
+        let query = Query::CpuModels("pve1".parse().unwrap());
+        facts.learn(query, Ok(Found::CpuModels(read(&models))));
+        let answers = resolve(&draft(&["cpu.type=custom-small"]), &facts);
+        let plan = Plan::new(&answers, &facts).unwrap();
+        let needs: Vec<String> = plan.needs.iter().map(ToString::to_string).collect();
+        assert!(needs.iter().any(|need| need == needed), "{needs:?}");
+    }
+}
+
+#[test]
+fn every_list_names_the_question_behind_it() {
+    let facts = World::default().facts();
+    let answers = resolve(&Draft::default(), &facts);
+    for (key, answer) in answers.iter() {
+        let Some(query) = Query::behind(key, &answers) else { continue };
+        let mut facts = facts.clone();
+        facts.forget(&query);
+        let again = resolve(&Draft::default(), &facts);
+        let loads = again.get(key).unwrap().choices == Choices::Loading;
+        assert!(loads || answer.lock.is_some() || !answer.shown, "{key}");
+    }
+}

@@ -17,6 +17,7 @@ use pve_sim::call::Step;
 use pve_sim::call::call;
 use pve_sim::schema;
 use pve_sim::schema::Release;
+use pve_sim::world::Pool;
 use pve_sim::world::Storage;
 use pve_sim::world::Volume;
 
@@ -138,6 +139,7 @@ fn made(release: Release, parameters: &BTreeMap<String, String>) -> Option<Strin
         let storage = Storage { total: 1 << 40, ..Storage::new(name, kind, content) };
         world.storages.insert(name.to_owned(), storage);
     }
+    world.pools.insert("lab".to_owned(), Pool::default());
     for name in World::default().isos {
         world.volumes.push(Volume {
             storage: "cephfs".to_owned(),
