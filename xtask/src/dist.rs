@@ -9,7 +9,7 @@ use xshell::cmd;
 
 use crate::cargo::cargo;
 
-const PROGRAMS: [&str; 1] = ["pve-server"];
+const PROGRAMS: [&str; 2] = ["pve-server", "pve-tui"];
 const FILES: [&str; 4] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",

@@ -42,7 +42,7 @@ enum Command {
     Bench,
     /// The release archive and its checksum, in `target/dist`.
     Dist,
-    /// Writes the generated parts of `docs/reference`.
+    /// Writes the generated parts of `docs`.
     Docs,
 }
 

@@ -22,6 +22,8 @@ pub(crate) const QEMU_UTILS: Package = Package { name: "qemu-utils", proof: "qem
 /// ip, for tests in a network namespace of their own.
 pub(crate) const IPROUTE2: Package = Package { name: "iproute2", proof: "ip" };
 pub(crate) const IPROUTE: Package = Package { name: "iproute2", proof: "ip" };
+/// What the simulated images are judged by.
+pub(crate) const QEMU_IMG: Package = Package { name: "qemu-utils", proof: "qemu-img" };
 pub(crate) const SHELLCHECK: Package = Package { name: "shellcheck", proof: "shellcheck" };
 
 /// Sees to it that all of `packages` are there, or fails before anything has run.

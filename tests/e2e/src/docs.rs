@@ -1,4 +1,4 @@
-//! The parts of `docs/reference` that follow from the code.
+//! The parts of `docs` that follow from the code.
 //!
 //! A page has them between `<!-- generated: NAME -->` and `<!-- end -->`.
 
@@ -17,20 +17,23 @@ use pve_provision::Stream;
 
 use crate::programs::repository;
 
-/// A page below `docs/reference`, the name of a part of it, and what writes that part.
+/// A page below `docs`, the name of a part of it, and what writes that part.
 type Part = (&'static str, &'static str, fn() -> String);
 
 const PARTS: [Part; 3] = [
-    ("failure-table.md", "failure-table", failure_table),
-    ("events.md", "events", events),
-    ("events.md", "final-events", final_events),
+    ("reference/failure-table.md", "failure-table", failure_table),
+    ("reference/events.md", "events", events),
+    ("reference/events.md", "final-events", final_events),
 ];
+
+/// The page whose parts are screens of the wizard.
+const WIZARD: &str = "guide/wizard.md";
 
 /// Writes the generated parts into the pages; names the parts that were changed.
 pub fn write() -> anyhow::Result<Vec<String>> {
     let mut changed = Vec::new();
     for (page, name, part) in PARTS {
-        let path = reference().join(page);
+        let path = docs().join(page);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {page}"))?;
         let fresh =
             replaced(&text, name, &part()).with_context(|| format!("{page} has no part {name}"))?;
@@ -42,7 +45,7 @@ pub fn write() -> anyhow::Result<Vec<String>> {
     let (path, text, fresh) = pictures()?;
     if fresh != text {
         fs::write(&path, fresh)?;
-        changed.push("../guide/wizard.md: pictures".to_owned());
+        changed.push(format!("{WIZARD}: pictures"));
     }
     Ok(changed)
 }
@@ -51,14 +54,14 @@ pub fn write() -> anyhow::Result<Vec<String>> {
 pub fn stale() -> anyhow::Result<Vec<String>> {
     let mut stale = Vec::new();
     for (page, name, part) in PARTS {
-        let text = fs::read_to_string(reference().join(page))?;
+        let text = fs::read_to_string(docs().join(page))?;
         if replaced(&text, name, &part()).as_deref() != Some(text.as_str()) {
             stale.push(format!("{page}: {name}"));
         }
     }
     let (_, text, fresh) = pictures()?;
     if fresh != text {
-        stale.push("../guide/wizard.md: pictures".to_owned());
+        stale.push(format!("{WIZARD}: pictures"));
     }
     Ok(stale)
 }
@@ -66,7 +69,7 @@ pub fn stale() -> anyhow::Result<Vec<String>> {
 /// The wizard's guide, as it is and with its pictures made anew from the screens that the tests
 /// hold the program to.
 fn pictures() -> anyhow::Result<(PathBuf, String, String)> {
-    let path = repository().join("docs/guide/wizard.md");
+    let path = docs().join(WIZARD);
     let text = fs::read_to_string(&path)?;
     let snapshots = repository().join("pve-tui/src/tests/snapshots");
     let mut fresh = text.clone();
@@ -82,8 +85,8 @@ fn pictures() -> anyhow::Result<(PathBuf, String, String)> {
     Ok((path, text, fresh))
 }
 
-fn reference() -> PathBuf {
-    repository().join("docs/reference")
+fn docs() -> PathBuf {
+    repository().join("docs")
 }
 
 /// `text` with the part of that name replaced, or `None` when it has no such part.
@@ -95,9 +98,23 @@ fn replaced(text: &str, name: &str, part: &str) -> Option<String> {
 }
 
 fn failure_table() -> String {
-    let head =
-        "| stage | step | when it fails | can be cancelled |\n|---|---|---|---|\n".to_owned();
-    let rows = Step::EVERY.iter().map(|step| {
+    let is_install = |step: &&Step| Step::ALL.contains(step);
+    let is_operation = |step: &&Step| step.name().starts_with("VM operation");
+    let wizard = Step::EVERY.iter().filter(|step| !is_install(step) && !is_operation(step));
+    [
+        ("An install", rows(Step::ALL.iter())),
+        ("The wizard", rows(wizard)),
+        ("An operation on a VM that exists", rows(Step::EVERY.iter().filter(is_operation))),
+    ]
+    .map(|(flow, rows)| {
+        let head = "| stage | step | when it fails | can be cancelled |\n|---|---|---|---|\n";
+        format!("\n## {flow}\n\n{head}{rows}\n")
+    })
+    .concat()
+}
+
+fn rows<'a>(steps: impl Iterator<Item = &'a Step>) -> String {
+    let rows = steps.map(|step| {
         let (stage, name) = step.name().split_once(" > ").unwrap_or_default();
         let left = match step.on_failure() {
             OnFailure::Nothing => "nothing is left",
@@ -111,7 +128,7 @@ fn failure_table() -> String {
         };
         format!("| `{stage}` | `{name}` | {left} | {cancelled} |\n")
     });
-    head + &rows.collect::<String>()
+    rows.collect()
 }
 
 fn events() -> String {

@@ -6,6 +6,7 @@
 //! changes is there when its last stage has run.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::Map;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use crate::world::World;
 
 pub mod access;
 mod agent;
+pub mod cloud_init;
 mod cluster;
 mod cpu;
 pub mod create;
@@ -293,7 +295,7 @@ fn answer(
     }
     let vmid = all.get("vmid").and_then(|text| text.parse().ok()).unwrap_or_default();
     let request = Request { caller, node: &node, vmid, parameters: &all };
-    dispatch::dispatch(world, endpoint, request)
+    dispatch::dispatch(world, endpoint, request, path)
 }
 
 /// A node must exist and answer.
@@ -320,19 +322,37 @@ fn reach(world: &World, caller: &Caller, node: &str) -> Result<(), Died> {
     }
 }
 
+/// An endpoint, taken apart.
+struct Route {
+    method: &'static str,
+    parts: Vec<&'static str>,
+    endpoint: &'static str,
+}
+
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let routes = schema::endpoints().filter_map(|endpoint| {
+        let (method, path) = endpoint.split_once(' ')?;
+        Some(Route { method, parts: parts(path).collect(), endpoint })
+    });
+    routes.collect()
+});
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
 /// Finds the endpoint and what its path says; fixed words win over what a path may say.
 pub fn route(method: Method, path: &str) -> Option<(&'static str, Parameters)> {
-    let wanted: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let fits = schema::endpoints().filter_map(|endpoint| {
-        let template = endpoint.strip_prefix(method.word())?.strip_prefix(' ')?;
-        Some((endpoint, matched(template, &wanted)?))
-    });
+    let wanted: Vec<&str> = parts(path).collect();
+    let fits = ROUTES
+        .iter()
+        .filter(|route| route.method == method.word())
+        .filter_map(|route| Some((route.endpoint, matched(&route.parts, &wanted)?)));
     fits.min_by_key(|(_, found)| found.len())
 }
 
 /// What a path says where its template has names; a volume's name may itself have slashes.
-fn matched(template: &str, wanted: &[&str]) -> Option<Parameters> {
-    let parts: Vec<&str> = template.split('/').filter(|part| !part.is_empty()).collect();
+fn matched(parts: &[&str], wanted: &[&str]) -> Option<Parameters> {
     let open = parts.last() == Some(&"{volume}") && wanted.len() > parts.len();
     if parts.len() != wanted.len() && !open {
         return None;

@@ -113,12 +113,27 @@ const INDEXED: [(&str, usize); 15] = [
 ];
 
 /// Options that came with release 9.
-const ONLY_ON_9: [(&str, &str); 5] = [
+const ONLY_ON_9: [(&str, &str); 11] = [
     ("/nodes/{node}/qemu", "ha-managed"),
     ("/nodes/{node}/qemu", "allow-ksm"),
     ("/nodes/{node}/qemu/{vmid}/config", "allow-ksm"),
+    ("/nodes/{node}/qemu", "intel-tdx"),
+    ("/nodes/{node}/qemu/{vmid}/config", "intel-tdx"),
     ("/cluster/ha/resources", "failback"),
+    ("/cluster/ha/resources/{sid}", "failback"),
+    ("/cluster/ha/resources/{sid}", "purge"),
+    ("/nodes/{node}/capabilities/qemu/cpu", "arch"),
+    ("/nodes/{node}/capabilities/qemu/machines", "arch"),
     ("/nodes/{node}/qemu/{vmid}/migrate", "with-conntrack-state"),
+];
+
+/// Parts of options that came with release 9.
+const PARTS_ONLY_ON_9: [(&str, &str); 5] = [
+    ("agent", "freeze-fs"),
+    ("machine", "aw-bits"),
+    ("efidisk0", "ms-cert"),
+    ("tpmstate0", "format"),
+    ("cpu", "guest-phys-bits"),
 ];
 
 const UNDEFINED: &str =

@@ -30,7 +30,6 @@ use crate::mirror::Mirror;
 use crate::node_ssh::NodeSsh;
 use crate::real::Hypervisor;
 use crate::world::Disks;
-use crate::world::Web;
 use crate::world::World;
 
 mod api;
@@ -40,6 +39,7 @@ mod directory;
 mod effects;
 mod fault;
 mod https;
+mod images;
 mod network;
 mod nodes;
 mod recorder;
@@ -177,7 +177,7 @@ impl Sim {
         let commands = Commands::new(Arc::clone(&state));
         let server = socket::serve(&root.join("bin"), commands.clone())?;
         let mirror = Mirror::with_catalogue(gateway.into(), &root.join("images")).await?;
-        publish_images(&state, &mirror);
+        images::publish(&state, &mirror);
         let images_file = root.join("images.toml");
         tokio::fs::write(&images_file, mirror.images_toml()).await?;
         let nodes = nodes::serve(&root, &config.nodes, &addresses, &commands).await?;
@@ -346,22 +346,6 @@ impl Sim {
     /// What runs commands, for other transports than the faces.
     pub fn runner(&self) -> &Commands {
         &self.commands
-    }
-}
-
-/// Lets nodes download the mirror's images.
-fn publish_images(state: &State, mirror: &Mirror) {
-    let mut world = state.world();
-    for image in mirror.images() {
-        let file = mirror.file(&image.path);
-        let web = Web {
-            size: file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |data| data.len()),
-            mime: "application/octet-stream".to_owned(),
-            format: "qcow2".to_owned(),
-            file,
-            ..Web::default()
-        };
-        world.host.web.insert(format!("{}{}", mirror.url(), image.path), web);
     }
 }
 

@@ -1,10 +1,10 @@
-//! `cargo xtask docs`: writes the generated parts of the reference.
+//! `cargo xtask docs`: writes the generated parts of the documents.
 
 #![expect(clippy::print_stdout, reason = "this is a program for a terminal")]
 
 fn main() -> anyhow::Result<()> {
     for part in pve_e2e::docs::write()? {
-        println!("docs/reference/{part}");
+        println!("docs/{part}");
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! told beyond a plain install, what is left, and which commands were run. What must hold on every day is
 //! not in the texts but checked for each row, see [`day`].
 
+mod booting;
 mod cancel;
 mod concurrency;
 mod day;

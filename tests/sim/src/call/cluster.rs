@@ -63,18 +63,17 @@ pub(super) fn items(text: &str) -> Vec<&str> {
 /// Tags that a caller may give to a guest, by the cluster's rules.
 fn allowed_tags(world: &World, request: Request<'_>) -> Vec<String> {
     let access = Properties::parse(world.options.get("user-tag-access").map_or("", String::as_str));
-    let mut tags: Vec<&str> = match access.get("user-allow").unwrap_or("free") {
-        "list" => items(access.get("user-allow-list").unwrap_or_default()),
-        "existing" | "free" => world
-            .guests
-            .values()
-            .filter_map(|guest| guest.configuration.get("tags"))
-            .flat_map(items)
-            .collect(),
-        _ => Vec::new(),
-    };
+    let mode = access.get("user-allow").unwrap_or("free");
+    let privileged = guard::has(world, request.caller, "/", "Sys.Modify");
+    let mut tags = items(access.get("user-allow-list").unwrap_or_default());
+    if privileged || matches!(mode, "existing" | "free") {
+        let seen = world.guests.iter().filter(|(vmid, _)| {
+            guard::has(world, request.caller, &format!("/vms/{vmid}"), "VM.Audit")
+        });
+        tags.extend(seen.filter_map(|(_, guest)| guest.configuration.get("tags")).flat_map(items));
+    }
     let registered = items(world.options.get("registered-tags").map_or("", String::as_str));
-    if guard::has(world, request.caller, "/", "Sys.Modify") {
+    if privileged {
         tags.extend(&registered);
     } else {
         tags.retain(|tag| !registered.contains(tag));

@@ -14,6 +14,7 @@ use crate::call::permit;
 use crate::call::power;
 use crate::call::update::tidy;
 use crate::schema::Properties;
+use crate::schema::Release;
 use crate::world::Configuration;
 use crate::world::Guest;
 use crate::world::Kind;
@@ -53,7 +54,10 @@ pub fn create(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
         if is_disk_slot(key) {
             drives.push(drive::parse(world, request.caller, request.node, key, value)?);
         } else {
-            options.insert(key.clone(), tidy(world, key, value));
+            // The older release keeps a new VM's tags as they are given.
+            let raw = key == "tags" && world.release == Release::V8_4;
+            let value = if raw { value.clone() } else { tidy(world, key, value) };
+            options.insert(key.clone(), value);
         }
     }
     root_only(request)?;
@@ -89,7 +93,8 @@ pub(super) fn root_only(request: Request<'_>) -> Result<(), Died> {
     }
     for (key, value) in request.parameters {
         match key.as_str() {
-            "args" | "hookscript" | "lock" | "ivshmem" | "affinity" => {
+            "args" | "hookscript" | "lock" | "ivshmem" | "affinity" | "arch" | "amd-sev"
+            | "intel-tdx" => {
                 return Err(Died::new(format!("only root can set '{key}' config")));
             }
             _ if key.starts_with("hostpci") && !value.contains("mapping=") => {

@@ -7,6 +7,7 @@ use crate::call::Died;
 use crate::call::Request;
 use crate::call::access;
 use crate::call::agent;
+use crate::call::cloud_init;
 use crate::call::cluster;
 use crate::call::create;
 use crate::call::destroy;
@@ -27,6 +28,7 @@ pub(super) fn dispatch(
     world: &mut World,
     endpoint: &str,
     request: Request<'_>,
+    path: &str,
 ) -> Result<Answer, Died> {
     match endpoint {
         "GET /version" => Ok(list::version(world)),
@@ -68,9 +70,9 @@ pub(super) fn dispatch(
         "GET /nodes/{node}/qemu/{vmid}/migrate" => migrate::precheck(world, request),
         "POST /nodes/{node}/qemu/{vmid}/migrate" => migrate::migrate(world, request),
         "DELETE /nodes/{node}/qemu/{vmid}" => destroy::destroy(world, request),
-        "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump" => list::dump(world, request),
-        "GET /nodes/{node}/qemu/{vmid}/cloudinit" => list::cloud_init(world, request),
-        "PUT /nodes/{node}/qemu/{vmid}/cloudinit" => list::regenerate(world, request),
+        "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump" => cloud_init::dump(world, request),
+        "GET /nodes/{node}/qemu/{vmid}/cloudinit" => cloud_init::get(world, request),
+        "PUT /nodes/{node}/qemu/{vmid}/cloudinit" => cloud_init::regenerate(world, request),
         _ => {
             let answer = access::dispatch(world, endpoint, request)
                 .or_else(|| task::dispatch(world, endpoint, request))
@@ -79,7 +81,7 @@ pub(super) fn dispatch(
                 .or_else(|| agent::dispatch(world, endpoint, request))
                 .or_else(|| transfer::dispatch(world, endpoint, request));
             answer.unwrap_or_else(|| {
-                let (method, path) = endpoint.split_once(' ').unwrap_or_default();
+                let (method, _) = endpoint.split_once(' ').unwrap_or_default();
                 let text = format!("Method '{method} {path}' not implemented");
                 Err(Died { status: 501, exit: 1, ..Died::new(text) })
             })

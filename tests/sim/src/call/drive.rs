@@ -7,6 +7,7 @@ use crate::call::guard;
 use crate::effect::DiskChange;
 use crate::effect::Effect;
 use crate::schema::Properties;
+use crate::schema::Release;
 use crate::schema::parse_volume_id;
 use crate::world::Configuration;
 use crate::world::FileFacts;
@@ -94,6 +95,7 @@ pub fn parse(
     let file =
         ["", "file", "volume"].iter().find_map(|key| options.remove(key)).unwrap_or_default();
     let import = options.remove("import-from");
+    options.tidy_booleans();
     let wish = if matches!(file.as_str(), "none" | "cdrom") || file.starts_with('/') {
         Wish::Kept(file)
     } else {
@@ -159,7 +161,11 @@ fn source_of(
 ) -> Result<Source, Died> {
     if text.starts_with('/') {
         if !caller.is_root() {
-            let place = "/usr/share/perl5/PVE/Storage.pm line 651.";
+            let line = match world.release {
+                Release::V9_2 => 651,
+                Release::V8_4 => 581,
+            };
+            let place = format!("/usr/share/perl5/PVE/Storage.pm line {line}.");
             let text = format!("Only root can pass arbitrary filesystem paths. at {place}");
             return Err(Died::new(text));
         }
@@ -230,7 +236,7 @@ pub fn make(
             let disk = allocate(world, node, vmid, wanted, None, output)?;
             created_effect(world, node, &disk, output);
             if slot == "efidisk0" {
-                say_variables(&options, disk.size, output);
+                say_variables(world.release, &options, disk.size, output);
             }
             options.set("size", &format_size(disk.size));
             (disk.id(), true)
@@ -264,9 +270,12 @@ pub fn make(
 }
 
 /// What is printed when firmware variables are copied to their disk.
-fn say_variables(options: &Properties, size: u64, output: &mut Output) {
+fn say_variables(release: Release, options: &Properties, size: u64, output: &mut Output) {
     for line in progress(size) {
         output.say(line);
+    }
+    if release == Release::V8_4 {
+        return;
     }
     let keys = if options.get("pre-enrolled-keys") == Some("1") { ".ms" } else { "" };
     let file = format!("/usr/share/pve-edk2-firmware//OVMF_VARS_4M{keys}.fd");
@@ -347,7 +356,7 @@ fn import(
     }
     let wanted = (storage, format, facts.virtual_size);
     let disk = allocate(world, node, vmid, wanted, Some(&source.path), output)?;
-    if from_volume && world.release == crate::schema::Release::V9_2 {
+    if from_volume && world.release == Release::V9_2 {
         output.say(format!("allocated target volume '{}'", disk.id()));
     }
     for line in progress(facts.virtual_size) {

@@ -92,7 +92,7 @@ pub(super) fn remove(world: &mut World, request: Request<'_>) -> Result<Answer, 
 pub(super) fn migrate(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     let sid = sid(request);
     if !world.ha.contains_key(&sid) {
-        return Err(Died::new(format!("cannot migrate service '{sid}', not HA managed!")));
+        return Err(Died::new(format!("resource '{sid}' is not HA managed")));
     }
     let node = request.get("node").unwrap_or_default();
     Ok(Answer::data(match world.release {

@@ -12,7 +12,6 @@ use crate::call::Died;
 use crate::call::Request;
 use crate::call::guard;
 use crate::call::seed::boot_slot;
-use crate::call::seed::seed;
 use crate::schema::Properties;
 use crate::schema::Release;
 use crate::world::Guest;
@@ -30,7 +29,9 @@ pub fn version(world: &World) -> Answer {
         Release::V9_2 => {
             json!({"version": "9.2.11", "release": "9.2", "repoid": "14a22df35955d97d"})
         }
-        Release::V8_4 => json!({"version": "8.4.9", "release": "8.4", "repoid": "649acf70"}),
+        Release::V8_4 => {
+            json!({"version": "8.4.9", "release": "8.4", "repoid": "649acf70aab54798"})
+        }
     })
 }
 
@@ -76,10 +77,10 @@ pub fn node_status(world: &World, request: Request<'_>) -> Answer {
     let Some(node) = world.nodes.get(request.node) else { return Answer::data(Value::Null) };
     let version = match world.release {
         Release::V9_2 => "pve-manager/9.2.11/14a22df35955d97d",
-        Release::V8_4 => "pve-manager/8.4.9/649acf70",
+        Release::V8_4 => "pve-manager/8.4.9/649acf70aab54798",
     };
     let total = node.memory;
-    Answer::data(json!({
+    let mut status = json!({
         "boot-info": {"mode": "legacy-bios"},
         "cpu": 0.02,
         "cpuinfo": {
@@ -106,7 +107,16 @@ pub fn node_status(world: &World, request: Request<'_>) -> Answer {
         "swap": {"free": 0, "total": 0, "used": 0},
         "uptime": world.now.saturating_sub(node.since),
         "wait": 0,
-    }))
+    });
+    if world.release == Release::V8_4 {
+        // These came with the next release.
+        for (part, key) in [("cpuinfo", "family"), ("cpuinfo", "vendor"), ("memory", "available")] {
+            if let Some(part) = status[part].as_object_mut() {
+                part.remove(key);
+            }
+        }
+    }
+    Answer::data(status)
 }
 
 /// `GET /cluster/status`.
@@ -270,14 +280,19 @@ pub fn status(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         entry.insert("clipboard".to_owned(), Value::Null);
     }
     let managed = world.ha.get(&format!("vm:{vmid}"));
-    let ha =
-        managed.map_or_else(|| json!({"managed": 0}), |_| json!({"managed": 1, "state": null}));
+    let ha = match (managed, world.release) {
+        (None, _) => json!({"managed": 0}),
+        (Some(_), Release::V9_2) => json!({"managed": 1, "state": null}),
+        (Some(options), Release::V8_4) => {
+            json!({"managed": 1, "state": null, "group": options.get("group")})
+        }
+    };
     entry.insert("ha".to_owned(), ha);
     Ok(Answer::data(Value::Object(entry)))
 }
 
 /// An option's value as the API types it.
-fn typed(key: &str, value: &str) -> Value {
+pub(super) fn typed(key: &str, value: &str) -> Value {
     if key == "cipassword" {
         return json!(MASK);
     }
@@ -341,51 +356,4 @@ pub fn pending(world: &World, request: Request<'_>) -> Result<Answer, Died> {
         json!(entry)
     });
     Ok(Answer::data(entries.chain([digest]).collect()))
-}
-
-/// `GET /nodes/{node}/qemu/{vmid}/cloudinit`: what the cloud-init drive holds, and what it will.
-pub fn cloud_init(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let configuration = &guest.configuration;
-    let held = &configuration.options;
-    let mut entries = Vec::new();
-    for key in ["ciuser", "cipassword", "sshkeys", "searchdomain", "nameserver"] {
-        let (held, wanted) = (held.get(key).map(String::as_str), configuration.wanted(key));
-        let mut entry = json!({"key": key});
-        match (held, wanted) {
-            (None, None) => continue,
-            (held, wanted) => {
-                if let Some(held) = held {
-                    entry["value"] = typed(key, held);
-                }
-                if let Some(wanted) = wanted.filter(|wanted| held != Some(wanted)) {
-                    entry["pending"] = typed(key, wanted);
-                }
-            }
-        }
-        entries.push(entry);
-    }
-    Ok(Answer::data(Value::Array(entries)))
-}
-
-/// `GET /nodes/{node}/qemu/{vmid}/cloudinit/dump`.
-pub fn dump(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    let guest = world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let seed = seed(vmid, &guest.configuration.merged());
-    Ok(Answer::data(json!(match request.get("type") {
-        Some("network") => seed.network_config,
-        Some("meta") => seed.meta_data,
-        _ => seed.user_data,
-    })))
-}
-
-/// `PUT /nodes/{node}/qemu/{vmid}/cloudinit`.
-pub fn regenerate(world: &World, request: Request<'_>) -> Result<Answer, Died> {
-    let (node, vmid) = (request.node, request.vmid);
-    world.vm(node, vmid).ok_or_else(|| Died::no_configuration(node, vmid))?;
-    let text = "generating cloud-init ISO".to_owned();
-    let line = crate::call::Line { stream: crate::call::Stream::Out, text };
-    Ok(Answer { lines: vec![line], ..Answer::data(Value::Null) })
 }

@@ -34,8 +34,9 @@ pub(super) fn dispatch(
         "GET /nodes/{node}/network" => Ok(networks(world, request)),
         "GET /nodes/{node}/network/{iface}" => network(world, request),
         "GET /nodes/{node}/capabilities/qemu" => Ok(Answer::data(
-            ["cpu", "cpu-flags", "machines", "migration"]
+            ["cpu", "machines", "cpu-flags", "migration"]
                 .iter()
+                .take(if new { 4 } else { 2 })
                 .map(|name| json!({"name": name}))
                 .collect(),
         )),

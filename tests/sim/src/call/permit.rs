@@ -5,6 +5,7 @@ use crate::call::Request;
 use crate::call::cluster::check_tags;
 use crate::call::guard;
 use crate::schema::Properties;
+use crate::schema::Release;
 use crate::world::World;
 use crate::world::is_disk_slot;
 
@@ -42,8 +43,8 @@ pub(super) fn change(world: &World, request: Request<'_>, old_tags: &str) -> Res
             guard::require(world, request.caller, &own, privilege)?;
         }
     }
-    for (key, value) in request.parameters.iter().filter(|(key, _)| is_network(key)) {
-        bridge(world, request, key, value)?;
+    for (_, value) in request.parameters.iter().filter(|(key, _)| is_network(key)) {
+        bridge(world, request, value)?;
     }
     check_tags(world, request, old_tags)
 }
@@ -52,9 +53,14 @@ fn is_network(key: &str) -> bool {
     key.strip_prefix("net").is_some_and(|digits| digits.parse::<u32>().is_ok())
 }
 
-fn bridge(world: &World, request: Request<'_>, _key: &str, value: &str) -> Result<(), Died> {
+fn bridge(world: &World, request: Request<'_>, value: &str) -> Result<(), Died> {
     let value = Properties::parse(value);
-    let Some(bridge) = value.get("bridge") else { return Ok(()) };
+    let Some(bridge) = value.get("bridge") else {
+        return match world.release {
+            Release::V9_2 => Ok(()),
+            Release::V8_4 => Err(Died::new("no sdn vnet ID specified")),
+        };
+    };
     let path = match value.get("tag") {
         Some(tag) => format!("/sdn/zones/localnetwork/{bridge}/{tag}"),
         None => format!("/sdn/zones/localnetwork/{bridge}"),

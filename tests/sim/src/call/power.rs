@@ -32,6 +32,20 @@ fn check_lock(configuration: &Configuration, skiplock: bool) -> Result<(), Died>
     }
 }
 
+/// What the HA manager looks after is left to it; it never gets to it here.
+fn by_manager(world: &mut World, request: Request<'_>, action: &'static str) -> Option<Answer> {
+    let vmid = request.vmid;
+    let options = world.ha.get_mut(&format!("vm:{vmid}"))?;
+    let state = if action == "start" { "started" } else { "stopped" };
+    options.insert("state".to_owned(), state.to_owned());
+    let kind = format!("ha{action}");
+    let upid = world.begin_task(request.node, &kind, &request.id(), &request.caller.user);
+    Some(Answer::worker(Worker::new(upid).then(move |_, output| {
+        output.say(format!("Requesting HA {action} for VM {vmid}"));
+        Ok(())
+    })))
+}
+
 /// `qm start`.
 pub fn start(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     let skiplock = request.skiplock()?;
@@ -39,14 +53,8 @@ pub fn start(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     if !world.quorate() {
         return Err(Died::new("cluster not ready - no quorum?"));
     }
-    let service = format!("vm:{vmid}");
-    if let Some(options) = world.ha.get_mut(&service) {
-        options.insert("state".to_owned(), "started".to_owned());
-        let upid = world.begin_task(&node, "hastart", &request.id(), &request.caller.user);
-        return Ok(Answer::worker(Worker::new(upid).then(move |_, output| {
-            output.say(format!("Requesting HA start for VM {vmid}"));
-            Ok(())
-        })));
+    if let Some(answer) = by_manager(world, request, "start") {
+        return Ok(answer);
     }
     Ok(Answer::worker(start_worker(world, &node, vmid, &request.caller.user, skiplock)))
 }
@@ -143,6 +151,9 @@ fn check_bridges(options: &std::collections::BTreeMap<String, String>) -> Result
 pub fn stop(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     request.skiplock()?;
     let (node, vmid) = (request.node.to_owned(), request.vmid);
+    if let Some(answer) = by_manager(world, request, "stop") {
+        return Ok(answer);
+    }
     let upid = world.begin_task(&node, "qmstop", &request.id(), &request.caller.user);
     Ok(Answer::worker(Worker::new(upid).then(move |world, output| {
         let Some(guest) = world.vm_mut(&node, vmid) else {
@@ -183,6 +194,9 @@ pub fn nudge(world: &mut World, request: Request<'_>, kind: &str) -> Result<Answ
 pub fn shutdown(world: &mut World, request: Request<'_>) -> Result<Answer, Died> {
     let skiplock = request.skiplock()?;
     let (node, vmid) = (request.node.to_owned(), request.vmid);
+    if let Some(answer) = by_manager(world, request, "stop") {
+        return Ok(answer);
+    }
     let timeout = timeout(request);
     let force = request.flag("forceStop");
     let upid = world.begin_task(&node, "qmshutdown", &request.id(), &request.caller.user);

@@ -39,7 +39,8 @@ pub fn list(world: &World, request: Request<'_>) -> Result<Answer, Died> {
     };
     let entries = world.storages.values().filter(wanted).map(|storage| {
         let mut entry = entry(storage, request.node);
-        if request.flag("format") {
+        let on = !storage.disabled && storage.on(request.node);
+        if request.flag("format") && (on || world.release == Release::V9_2) {
             formats(world.release, storage, &mut entry);
         }
         Value::Object(entry)

@@ -361,6 +361,7 @@ fn tags(value: &str) -> String {
 /// The model and its address first, the rest by name; an address is given where there is none.
 fn network(world: &mut World, value: &str) -> String {
     let mut given = Properties::parse(value);
+    given.tidy_booleans();
     let model = ["", "model"].iter().find_map(|key| given.remove(key));
     let (model, mac) = if let Some(model) = model {
         let mac = given.remove("macaddr");

@@ -177,7 +177,37 @@ pub(super) fn check(release: Release, name: &str, path: &str, value: &str) -> Re
 fn check_cpu(release: Release, value: &str) -> Result<(), String> {
     let properties = super::Properties::parse(value);
     let model = properties.bare().or_else(|| properties.get("cputype")).unwrap_or_default();
+    if release == Release::V8_4 && properties.get("guest-phys-bits").is_some() {
+        let text = super::UNDEFINED;
+        return Err(format!("invalid format - format error\ncpu.guest-phys-bits: {text}\n"));
+    }
+    if release == Release::V8_4 && properties.get("flags").is_some_and(names_other_flags) {
+        let known = OLD_CPU_FLAGS.join(", ");
+        let text = "VM-specific CPU flags must be a subset of:";
+        return Err(format!("invalid format - {text} {known}\n"));
+    }
     check(release, "cpu-model", "cpu", model)
+}
+
+/// Flags that a VM of the older release may switch.
+const OLD_CPU_FLAGS: [&str; 12] = [
+    "pcid",
+    "spec-ctrl",
+    "ibpb",
+    "ssbd",
+    "virt-ssbd",
+    "amd-ssbd",
+    "amd-no-ssb",
+    "pdpe1gb",
+    "md-clear",
+    "hv-tlbflush",
+    "hv-evmcs",
+    "aes",
+];
+
+fn names_other_flags(flags: &str) -> bool {
+    let mut flags = flags.split(';').map(|flag| flag.trim_start_matches(['+', '-']));
+    flags.any(|flag| !OLD_CPU_FLAGS.contains(&flag))
 }
 
 fn is_boot_device(text: &str) -> bool {

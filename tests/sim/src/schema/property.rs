@@ -4,10 +4,26 @@ use std::collections::BTreeMap;
 
 use super::Definition;
 use super::MISSING;
+use super::PARTS_ONLY_ON_9;
 use super::Release;
 use super::UNDEFINED;
 use super::missing_required;
 use super::value_error;
+
+/// Switches of drives and network cards.
+const SWITCHES: [&str; 11] = [
+    "backup",
+    "detect_zeroes",
+    "firewall",
+    "iothread",
+    "link_down",
+    "pre-enrolled-keys",
+    "replicate",
+    "ro",
+    "shared",
+    "snapshot",
+    "ssd",
+];
 
 /// A property string, taken apart, in its order.
 ///
@@ -53,6 +69,15 @@ impl Properties {
         Some(self.0.remove(place).1)
     }
 
+    /// Writes switches the way a configuration keeps them, as 0 and 1.
+    pub fn tidy_booleans(&mut self) {
+        for (key, value) in &mut self.0 {
+            if SWITCHES.contains(&key.as_str()) {
+                *value = boolean(value).to_owned();
+            }
+        }
+    }
+
     /// The pairs, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
@@ -90,13 +115,18 @@ pub(super) fn check(
     table: &BTreeMap<String, Definition>,
     value: &str,
 ) -> Result<(), String> {
+    let value_of_all = value;
     let given = collect(table, value).map_err(|text| format!("invalid format - {text}\n"))?;
     let mut complaints = String::new();
     let mut complain = |key: &str, text: &str| {
         complaints.push_str(&[path, ".", key, ": ", text, "\n"].concat());
     };
     for (key, value) in &given {
-        match table.get(key) {
+        // An older name of the same part is known to both releases.
+        let lacking = release == Release::V8_4
+            && PARTS_ONLY_ON_9.contains(&(path, key.as_str()))
+            && Properties::parse(value_of_all).get(key).is_some();
+        match table.get(key).filter(|_| !lacking) {
             None => complain(key, UNDEFINED),
             Some(definition) => {
                 let place = format!("{path}.{key}");

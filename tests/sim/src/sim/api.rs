@@ -114,8 +114,11 @@ impl Commands {
         };
         let reply = {
             let mut world = self.state().world();
+            let changes = wanted.method != Method::Get;
             let reply = https::answer(&mut world, node, request, wanted);
-            self.state().publish(&world);
+            if changes {
+                self.state().publish(&world);
+            }
             reply
         };
         let broken = match &hit.answer {

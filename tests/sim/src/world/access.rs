@@ -227,8 +227,8 @@ impl World {
         if !roles.contains_key("NoAccess")
             && let Some(pool) = self.pool_of_path(path)
         {
-            for (role, propagate) in self.roles_at(who, &format!("/pool/{pool}")) {
-                roles.entry(role).or_insert(propagate);
+            for (role, _) in self.roles_at(who, &format!("/pool/{pool}")) {
+                roles.entry(role).or_insert(false);
             }
         }
         if roles.contains_key("NoAccess") {
@@ -287,8 +287,10 @@ impl World {
         ];
         let mut paths: BTreeSet<String> = TOP.iter().map(|path| (*path).to_owned()).collect();
         paths.extend(self.access.grants.iter().map(|grant| grant.path.clone()));
-        for name in self.pools.keys() {
+        for (name, pool) in &self.pools {
             paths.insert(format!("/pool/{name}"));
+            paths.extend(pool.guests.iter().map(|vmid| format!("/vms/{vmid}")));
+            paths.extend(pool.storages.iter().map(|storage| format!("/storage/{storage}")));
         }
         paths
     }

@@ -7,22 +7,29 @@ mod single;
 mod start;
 mod unrecorded;
 
+use pve_sim::schema::Release;
 use row::Row;
 use session::Session;
 
 const SINGLE: &str = include_str!("../../fixtures/api-single.jsonl");
+const SINGLE_OLD: &str = include_str!("../../fixtures/api-single-8.4.jsonl");
+const ONLY_OLD: &str = include_str!("../../fixtures/api-only-8.4.jsonl");
 const CLUSTER: &str = include_str!("../../fixtures/api-cluster.jsonl");
 const FACTORS: &str = include_str!("../../fixtures/api-factors.jsonl");
 
 /// Rows that are out of scope, and why.
-type Skipped = &'static [(&'static str, &'static [&'static str])];
+type Skipped<'a> = &'a [(&'static str, &'static [&'static str])];
 
-fn is_skipped(skipped: Skipped, name: &str) -> bool {
+fn is_skipped(skipped: Skipped<'_>, name: &str) -> bool {
     skipped.iter().any(|(_, names)| names.contains(&name))
 }
 
 /// Replays a session; returns how many rows were replayed and left out, and what differs.
-fn replay(rows: Vec<Row>, skipped: Skipped, mut session: Session) -> (usize, usize, Vec<String>) {
+fn replay(
+    rows: Vec<Row>,
+    skipped: Skipped<'_>,
+    mut session: Session,
+) -> (usize, usize, Vec<String>) {
     let (mut replayed, mut left_out, mut different) = (0, 0, Vec::new());
     for row in rows {
         unrecorded::before(&row.name, &mut session);
@@ -46,7 +53,7 @@ fn report(different: &[String]) {
     assert!(different.is_empty(), "{} rows differ:\n{}", different.len(), first.join("\n"));
 }
 
-const FACTORS_SKIPPED: Skipped = &[(
+const FACTORS_SKIPPED: Skipped<'static> = &[(
     "a command that is not simulated; what it changed is done otherwise",
     &[
         "tfa-cli-list",
@@ -70,7 +77,7 @@ fn the_recorded_second_factors_are_answered_as_they_were() {
     assert_eq!((replayed, left_out), (241, 9));
 }
 
-const SINGLE_SKIPPED: Skipped = &[
+const SINGLE_SKIPPED: Skipped<'static> = &[
     (
         "not one call with one answer; shown by other tests where it matters",
         &["start-concurrent", "plain-http-on-8006", "tls", "upload-ticket"],
@@ -183,7 +190,65 @@ fn the_recorded_single_node_is_answered_as_it_was() {
     assert_eq!((replayed, left_out), (501, 80));
 }
 
-const CLUSTER_SKIPPED: Skipped = &[
+/// Rows of the older release that are left out besides.
+const SINGLE_OLD_SKIPPED: Skipped<'static> = &[
+    (
+        "that session had other VMs and files",
+        &[
+            "storage-content-local",
+            "storage-content-local-iso",
+            "qemu-list-running",
+            "locked-list",
+            "locked-config",
+            "ha-vm-status",
+            "ha-resources-vm",
+            "delete-in-pool-config-before",
+            "delete-in-pool-after",
+        ],
+    ),
+    (
+        "what a hypervisor counts",
+        &[
+            "status-current-running",
+            "qemu-list-full",
+            "cluster-resources-vm-running",
+            "status-current-paused",
+        ],
+    ),
+    ("a warning of Perl's", &["ha-vm-start"]),
+    ("a task that had come further", &["task-log-running"]),
+];
+
+#[test]
+fn the_older_release_is_answered_as_it_was() {
+    let mut session = Session::new(start::single(), "pve1");
+    session.world.release = Release::V8_4;
+    let skipped = [SINGLE_SKIPPED, SINGLE_OLD_SKIPPED].concat();
+    let (replayed, left_out, different) = replay(row::rows(SINGLE_OLD), &skipped, session);
+    report(&different);
+    assert_eq!((replayed, left_out), (485, 92));
+}
+
+const ONLY_OLD_SKIPPED: Skipped<'static> = &[
+    (
+        "kinds of networks that only the newer release has",
+        &["w8-network-fabric", "w8-network-include_sdn"],
+    ),
+    ("an index, which no client needs", &["w8-ha-index"]),
+    ("an option that only the older release has", &["w8-opt-disk-cyls"]),
+];
+
+/// What was tried on the older release alone: options that it lacks, groups that it still has.
+#[test]
+fn the_older_release_refuses_what_it_lacks() {
+    let mut session = Session::new(start::single(), "pve1");
+    session.world.release = Release::V8_4;
+    let (replayed, left_out, different) = replay(row::rows(ONLY_OLD), ONLY_OLD_SKIPPED, session);
+    report(&different);
+    assert_eq!((replayed, left_out), (62, 4));
+}
+
+const CLUSTER_SKIPPED: Skipped<'static> = &[
     ("how nodes join is not simulated", &["cl-config-join"]),
     ("disks are not moved between storages", &["cl-move-disk"]),
 ];
@@ -217,8 +282,13 @@ fn what_differs_in_one_place_is_seen() {
 
 #[test]
 fn every_row_that_is_left_out_exists() {
-    let sessions =
-        [(FACTORS, FACTORS_SKIPPED), (SINGLE, SINGLE_SKIPPED), (CLUSTER, CLUSTER_SKIPPED)];
+    let sessions = [
+        (FACTORS, FACTORS_SKIPPED),
+        (SINGLE, SINGLE_SKIPPED),
+        (CLUSTER, CLUSTER_SKIPPED),
+        (SINGLE_OLD, SINGLE_OLD_SKIPPED),
+        (ONLY_OLD, ONLY_OLD_SKIPPED),
+    ];
     for (recorded, skipped) in sessions {
         let rows: Vec<Row> = row::rows(recorded);
         for name in skipped.iter().flat_map(|(_, names)| *names) {

@@ -46,6 +46,8 @@ fn the_carried_facts_are_those_of_the_schema() {
     let table: Value = serde_json::from_str(include_str!("../../facts/endpoints.json")).unwrap();
     let endpoints = table["endpoints"].as_object().unwrap();
     assert!(endpoints.len() > 50);
+    let rights: Value = serde_json::from_str(include_str!("../../facts/rights.json")).unwrap();
+    assert_eq!(rights.as_object().unwrap().len(), endpoints.len());
     let Ok(file) = std::env::var("PVE_SCHEMA") else { return };
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let mut checked = 0;
@@ -53,6 +55,10 @@ fn the_carried_facts_are_those_of_the_schema() {
         let method = published["method"].as_str().unwrap();
         let path = published["path"].as_str().unwrap();
         let Some(carried) = endpoints.get(&format!("{method} {path}")) else { continue };
+        let right = &rights[format!("{method} {path}")];
+        assert_eq!(right.get("permissions"), published.get("permissions"), "{method} {path}");
+        assert_eq!(right.get("protected").is_some(), published.get("protected").is_some());
+        assert_eq!(right.get("token"), published.get("allowtoken"), "{method} {path}");
         let parameters = published["parameters"].as_object().unwrap();
         let carried = carried.as_object().unwrap();
         assert_eq!(carried.keys().collect::<Vec<_>>().len(), parameters.len(), "{method} {path}");

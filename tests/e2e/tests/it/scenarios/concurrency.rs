@@ -141,7 +141,7 @@ async fn one_at_a_time() -> String {
         installs.iter().filter(|install| install.raw.contains("waiting for a turn: 1 installs"));
     let waited = waited.count();
     // Between create and the last set of one there is no create of another.
-    let lines: Vec<String> = rig.sim.commands().iter().map(|call| call.line()).collect();
+    let lines: Vec<String> = rig.sim.commands().iter().map(pve_sim::sim::Recorded::line).collect();
     let order =
         lines.iter().filter(|line| line.starts_with("qm create") || line.contains("--ipconfig0"));
     let order: Vec<&str> =

@@ -11,7 +11,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 /// How long a moment is waited for.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A moment of an install.

@@ -4,15 +4,6 @@ use std::time::Duration;
 
 use pve_provision::install::Patience;
 use pve_sim::Sim;
-use pve_sim::guest::Behaviour;
-use pve_sim::guest::Boot;
-use pve_sim::guest::CloudInit;
-use pve_sim::guest::CloudInitEnd;
-use pve_sim::guest::End;
-use pve_sim::guest::HostKey;
-use pve_sim::guest::Play;
-use pve_sim::guest::Script;
-use pve_sim::guest::When;
 use pve_sim::mirror::CloudImage;
 use pve_sim::mirror::Content;
 use pve_sim::mirror::cloud_images;
@@ -24,6 +15,7 @@ use pve_sim::world::Kind;
 use pve_sim::world::World;
 use serde_json::json;
 
+use super::booting;
 use super::day::Day;
 use super::day::IMAGE;
 use super::deed::Deed;
@@ -75,36 +67,13 @@ pub(super) fn larger_image(sim: &Sim, virtual_size: u64) {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(adding)).unwrap();
 }
 
-/// Adds a system to the catalogue that the product has no script for.
-fn another_system(sim: &mut Sim) {
-    let mut catalogue = std::fs::read_to_string(sim.images_file()).unwrap();
-    let url = catalogue.lines().find(|line| line.contains(IMAGE)).unwrap().to_owned();
-    catalogue += &format!("\n[[image]]\nos = \"arch\"\nversion = \"1\"\n{url}\nuser = \"arch\"\n");
-    std::fs::write(sim.images_file(), catalogue).unwrap();
-}
-
-fn first_boot(boot: Boot) -> Behaviour {
-    Behaviour { first: boot, ..Behaviour::default() }
-}
-
-fn script(script: Script) -> Behaviour {
-    Behaviour { script, ..Behaviour::default() }
-}
-
-fn cloud_init(end: CloudInitEnd) -> Behaviour {
-    Behaviour { cloud_init: CloudInit { end, ..CloudInit::default() }, ..Behaviour::default() }
-}
-
 pub(super) fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    rows.extend(commands());
-    rows.extend(locks());
-    rows.extend(readiness());
-    rows.extend(initialization());
-    rows
+    let tables = [creation(), configuration(), power(), locks(), booting::rows()];
+    tables.into_iter().flatten().collect()
 }
 
-fn commands() -> Vec<Row> {
+/// Storage and creation.
+fn creation() -> Vec<Row> {
     vec![
         row("nothing is broken", Day::new().and_again().run()),
         row(
@@ -154,6 +123,12 @@ fn commands() -> Vec<Row> {
                 .and_again()
                 .run(),
         ),
+    ]
+}
+
+/// Disk and configuration.
+fn configuration() -> Vec<Row> {
+    vec![
         row(
             "qm importdisk fails",
             Day::new()
@@ -213,6 +188,12 @@ fn commands() -> Vec<Row> {
             "the image is larger than what was asked for",
             Day::new().prepared(|sim| larger_image(sim, 40 << 30)).run(),
         ),
+    ]
+}
+
+/// Start, reboot, and clean-ups that fail themselves.
+fn power() -> Vec<Row> {
+    vec![
         row(
             "qm start fails",
             Day::new().failing("^qm start", "start failed: QEMU exited with code 1").run(),
@@ -291,137 +272,6 @@ fn locks() -> Vec<Row> {
                 .failing("^qm importdisk", "no space left")
                 .fault(locked("^qm (stop|destroy)", None))
                 .patience(hasty())
-                .run(),
-        ),
-    ]
-}
-
-fn readiness() -> Vec<Row> {
-    let boot = Boot::default;
-    let after = |milliseconds| When::After(Duration::from_millis(milliseconds));
-    vec![
-        row(
-            "the SSH port never opens",
-            Day::new()
-                .guest(first_boot(Boot { port: When::Never, ..boot() }))
-                .patience(hasty())
-                .run(),
-        ),
-        row(
-            "the SSH port is open and never says anything",
-            Day::new()
-                .guest(first_boot(Boot { banner: When::Never, ..boot() }))
-                .patience(Patience { ready: Duration::from_secs(5), ..hasty() })
-                .run(),
-        ),
-        row(
-            "every connection is reset",
-            Day::new()
-                .guest(first_boot(Boot { resets: Duration::from_secs(60), ..boot() }))
-                .patience(hasty())
-                .run(),
-        ),
-        row(
-            "connections are reset for a while",
-            Day::new()
-                .guest(first_boot(Boot { resets: Duration::from_millis(1500), ..boot() }))
-                .run(),
-        ),
-        row(
-            "the login is refused for a while",
-            Day::new()
-                .guest(first_boot(Boot { login: after(1500), ..boot() }))
-                .patience(Patience { ready: Duration::from_secs(20), ..hasty() })
-                .run(),
-        ),
-        row(
-            "the login is refused for ever",
-            Day::new()
-                .guest(first_boot(Boot { login: When::Never, ..boot() }))
-                .patience(hasty())
-                .run(),
-        ),
-        row(
-            "the host key changes after the first login",
-            Day::new()
-                .guest(Behaviour { host_key: HostKey::NewAfterFirstLogin, ..Behaviour::default() })
-                .run(),
-        ),
-        row(
-            "the old boot answers for a while after the reboot",
-            Day::new()
-                .guest(Behaviour { lingers: Duration::from_millis(1500), ..Behaviour::default() })
-                .run(),
-        ),
-        row(
-            "the reboot never comes",
-            Day::new()
-                .guest(Behaviour { lingers: Duration::from_secs(60), ..Behaviour::default() })
-                .patience(Patience { ready: Duration::from_secs(4), ..hasty() })
-                .run(),
-        ),
-        row(
-            "the VM does not come back from its reboot",
-            Day::new()
-                .guest(Behaviour {
-                    again: Boot { port: When::Never, ..boot() },
-                    ..Behaviour::default()
-                })
-                .patience(Patience { ready: Duration::from_secs(4), ..hasty() })
-                .run(),
-        ),
-        row(
-            "the VM's status cannot be asked when it is not ready",
-            Day::new()
-                .guest(first_boot(Boot { port: When::Never, ..boot() }))
-                .failing("^qm status", "ipcc_send_rec failed")
-                .patience(hasty())
-                .run(),
-        ),
-    ]
-}
-
-fn initialization() -> Vec<Row> {
-    let ending = |end| script(Script { end, ..Script::default() });
-    vec![
-        row(
-            "cloud-init fails",
-            Day::new().guest(cloud_init(CloudInitEnd::Failed)).and_again().run(),
-        ),
-        row(
-            "cloud-init has recovered from errors",
-            Day::new().guest(cloud_init(CloudInitEnd::Degraded)).run(),
-        ),
-        row("there is no cloud-init", Day::new().guest(cloud_init(CloudInitEnd::Missing)).run()),
-        row(
-            "cloud-init never ends",
-            Day::new().guest(cloud_init(CloudInitEnd::Hangs)).patience(hasty()).and_again().run(),
-        ),
-        row("the init script exits 3", Day::new().guest(ending(End::Code(3))).and_again().run()),
-        row("the init script is killed", Day::new().guest(ending(End::Killed)).run()),
-        row(
-            "the connection is reset in the init script",
-            Day::new().guest(ending(End::LinkReset)).run(),
-        ),
-        row(
-            "the init script never ends",
-            Day::new().guest(ending(End::Hangs)).patience(hasty()).run(),
-        ),
-        row(
-            "there is no init script for the operating system",
-            Day::new().prepared(another_system).asking(json!({"os": "arch", "version": "1"})).run(),
-        ),
-        row(
-            "the init script writes what is no text",
-            Day::new()
-                .guest(script(Script {
-                    lines: vec![
-                        Play::out("quotes \" and ' and tab\t and backslash \\ and bell \x07\n"),
-                        Play::out(&b"half of \xc3\n"[..]),
-                        Play::err("a line without an end".as_bytes()),
-                    ],
-                    end: End::Code(0),
-                }))
                 .run(),
         ),
     ]

@@ -27,7 +27,19 @@ async fn what_is_sent_is_refused_with_the_reason_or_planned() {
 }
 
 pub(super) fn rows() -> Vec<Row> {
-    let mut rows = vec![
+    let mut rows = identities();
+    rows.extend(sizes());
+    rows.push(row("numbers above the caps are clamped", capped()));
+    rows.push(row("a body that is none", bodies()));
+    rows.push(row("a caller that is not let in", callers()));
+    rows.push(row("a token that is wrong", tokens()));
+    rows.extend(installs());
+    rows
+}
+
+/// Who the VM is and who may log in.
+fn identities() -> Vec<Row> {
+    vec![
         fields(
             "id",
             [
@@ -92,6 +104,12 @@ pub(super) fn rows() -> Vec<Row> {
                 json!(format!("{KEY}\nssh-rsa AAAA")),
             ],
         ),
+    ]
+}
+
+/// What it is made of.
+fn sizes() -> Vec<Row> {
+    vec![
         fields(
             "disk",
             [
@@ -140,13 +158,7 @@ pub(super) fn rows() -> Vec<Row> {
                 json!({"ip": "192.0.2.7", "gateway": "192.0.2.1", "storage": "local", "colour": "blue", "a\nb": 1}),
             ],
         ),
-    ];
-    rows.push(row("numbers above the caps are clamped", capped()));
-    rows.push(row("a body that is none", bodies()));
-    rows.push(row("a caller that is not let in", callers()));
-    rows.push(row("a token that is wrong", tokens()));
-    rows.extend(installs());
-    rows
+    ]
 }
 
 /// Values of a field, or whole objects of fields, on one server.

@@ -211,7 +211,7 @@ fn migrations() -> Vec<Row> {
                 .deed(Deed::Change(
                     Moment { step: "VM creation > creating VM", says: "", command: "qm create" },
                     |rig| {
-                        rig.sim.change(|world| world.nodes.get_mut("pve2").unwrap().online = false)
+                        rig.sim.change(|world| world.nodes.get_mut("pve2").unwrap().online = false);
                     },
                 ))
                 .run(),
