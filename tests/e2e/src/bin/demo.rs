@@ -14,6 +14,7 @@ use pve_e2e::programs::program;
 use pve_e2e::server::Place;
 use pve_e2e::server::Server;
 use pve_e2e::sse::Message;
+use pve_e2e::wizard;
 use pve_sim::Config;
 use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
@@ -169,15 +170,20 @@ async fn api_only() -> anyhow::Result<ExitCode> {
 
 /// The wizard in this terminal, with a home directory of its own.
 async fn tui() -> anyhow::Result<ExitCode> {
-    let sim = Sim::start(cluster()).await?;
+    let sim = wizard::cluster(cluster()).await?;
     let url = sim.https_url().context("the simulated cluster does not serve its API")?;
     let home = tempfile::Builder::new().prefix("pve-demo-").tempdir()?;
-    println!("Log in as root@pam with the password simulated.");
+    println!("A simulated Proxmox VE cluster is running. Its certificate's fingerprint is\n");
+    println!("  {}\n\nLog in as root with the password simulated.", sim.fingerprint());
+    println!("Enter opens the wizard, F1 is its help.");
+    std::io::stdin().read_line(&mut String::new())?;
     let mut command = Command::new(program("pve-tui")?);
     command.args(["--server", &url]).env("HOME", home.path());
     for variable in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
         command.env_remove(variable);
     }
     let status = command.status().await?;
+    let made = sim.world(|world| world.guests.keys().map(u32::to_string).collect::<Vec<_>>());
+    println!("VMs that the cluster has now: {}", made.join(", "));
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
