@@ -22,7 +22,6 @@ use pve_sim::world::Storage;
 use pve_sim::world::Volume;
 
 #[path = "../../../../pve-provision/src/create/tests/world.rs"]
-#[expect(dead_code, reason = "it serves other tests, too")]
 mod world;
 
 use world::World;
