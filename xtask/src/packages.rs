@@ -21,9 +21,6 @@ pub(crate) const CURL: Package = Package { name: "curl", proof: "curl" };
 pub(crate) const QEMU_UTILS: Package = Package { name: "qemu-utils", proof: "qemu-img" };
 /// ip, for tests in a network namespace of their own.
 pub(crate) const IPROUTE2: Package = Package { name: "iproute2", proof: "ip" };
-pub(crate) const IPROUTE: Package = Package { name: "iproute2", proof: "ip" };
-/// What the simulated images are judged by.
-pub(crate) const QEMU_IMG: Package = Package { name: "qemu-utils", proof: "qemu-img" };
 pub(crate) const SHELLCHECK: Package = Package { name: "shellcheck", proof: "shellcheck" };
 
 /// Sees to it that all of `packages` are there, or fails before anything has run.
@@ -40,12 +37,21 @@ pub(crate) fn need(shell: &Shell, packages: &[Package]) -> anyhow::Result<()> {
         bail!("missing packages; as root on Debian run: apt-get update && {line}");
     }
     println!("installing {}", missing.join(", "));
-    // A fresh root has no package lists, an old one has lists whose packages are gone.
-    if install(shell, &missing).is_err() {
+    if !has_lists() {
         apt(shell, &["update"])?;
-        install(shell, &missing)?;
+    } else if install(shell, &missing).is_err() {
+        // Old lists name packages that are gone.
+        apt(shell, &["update"])?;
+    } else {
+        return Ok(());
     }
-    Ok(())
+    install(shell, &missing)
+}
+
+/// Whether apt has ever been told which packages there are; a fresh root has not.
+fn has_lists() -> bool {
+    let files = std::fs::read_dir("/var/lib/apt/lists").into_iter().flatten().flatten();
+    files.map(|file| file.file_name()).any(|name| name.to_string_lossy().contains("_Packages"))
 }
 
 fn install(shell: &Shell, packages: &[&str]) -> anyhow::Result<()> {

@@ -21,7 +21,7 @@ pub(crate) fn e2e(shell: &Shell) -> anyhow::Result<()> {
 }
 
 pub(crate) fn bench(shell: &Shell) -> anyhow::Result<()> {
-    packages::need(shell, &[packages::SSH, packages::CURL, packages::IPROUTE])?;
+    packages::need(shell, &[packages::SSH, packages::CURL, packages::IPROUTE2])?;
     cargo(shell, "build --release --workspace --bins --locked").run()?;
     become_program(shell, "release/bench", &[])
 }

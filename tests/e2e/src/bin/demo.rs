@@ -20,6 +20,8 @@ use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
 use serde_json::json;
 use tokio::process::Command;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
 
 /// The server's port in the guides; another one when it is taken.
 const PORT: u16 = 8080;
@@ -51,6 +53,18 @@ enum What {
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    // What is dropped takes its processes and directories along, also in the middle of an install.
+    tokio::select! {
+        biased;
+        shown = show(&arguments) => shown,
+        _ = interrupted.recv() => Ok(ExitCode::from(130)),
+        _ = terminated.recv() => Ok(ExitCode::from(143)),
+    }
+}
+
+async fn show(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.api_only {
         return api_only().await;
     }
