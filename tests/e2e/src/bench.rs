@@ -6,6 +6,7 @@ pub mod download;
 pub mod fanout;
 pub mod installs;
 pub mod start;
+pub mod tui;
 
 use std::fs;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use pve_e2e::bench::download;
 use pve_e2e::bench::fanout;
 use pve_e2e::bench::installs;
 use pve_e2e::bench::start;
+use pve_e2e::bench::tui;
 
 #[derive(Parser)]
 #[command(about = "Measures the figures that the project promises")]
@@ -28,6 +29,8 @@ enum Role {
     Fetch { base: String, directory: PathBuf },
     /// Installs, within a network namespace.
     Installs,
+    /// Measures the wizard alone.
+    Tui,
     /// Serves one job.
     OneJob { directory: PathBuf },
 }
@@ -43,6 +46,10 @@ async fn main() -> anyhow::Result<()> {
             Ok(())
         }
         Some(Role::Installs) => installs::within(|figure| println!("{}", figure.line())).await,
+        Some(Role::Tui) => {
+            tui::measure().await?.iter().for_each(|figure| println!("{}", figure.line()));
+            Ok(())
+        }
         Some(Role::OneJob { directory }) => {
             fanout::one_job(&directory, |line| println!("{line}")).await
         }
@@ -54,7 +61,12 @@ async fn measure() -> anyhow::Result<()> {
     for line in installs::measure(&own)? {
         println!("{line}");
     }
-    let figures = [start::measure()?, download::measure(&own)?, fanout::measure(&own).await?];
+    let figures = [
+        start::measure()?,
+        download::measure(&own)?,
+        fanout::measure(&own).await?,
+        tui::measure().await?,
+    ];
     for figure in figures.concat() {
         println!("{}", figure.line());
     }
