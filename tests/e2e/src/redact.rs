@@ -2,6 +2,8 @@
 
 use crate::sse::Message;
 
+/// How far a copy is: how many of these there are depends on the machine.
+const TRANSFERRED: &str = "  transferred ";
 /// What a VM was like while it was waited for: which of these are seen depends on the moment of looking.
 const STATES: [&str; 6] = [
     "[*] no route",
@@ -29,7 +31,9 @@ pub fn transcript(messages: &[Message]) -> String {
             lines.push(told.step.clone());
             step = told.step;
         }
-        if STATES.iter().any(|state| told.message.starts_with(state)) {
+        let passes =
+            STATES.iter().chain([&TRANSFERRED]).any(|start| told.message.starts_with(start));
+        if passes {
             continue;
         }
         let text = volatile(&told.message);

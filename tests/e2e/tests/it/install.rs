@@ -82,7 +82,6 @@ async fn an_install_streams_these_events() {
         processing [*] importing <place>/images/debian-12-generic-amd64.qcow2 into local
         processing   importing disk '<place>/images/debian-12-generic-amd64.qcow2' to VM 100 ...
         processing   Formatting '/var/lib/vz/images/100/vm-100-disk-0.raw', fmt=raw size=3221225472 preallocation=off
-        processing   transferred 0.0 B of 3.0 GiB (0.00%)
         processing   unused0: successfully imported disk 'local:100/vm-100-disk-0.raw'
         success    [+] the disk is local:100/vm-100-disk-0.raw
     VM initialization > initializing configuration
