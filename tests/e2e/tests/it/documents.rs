@@ -117,9 +117,8 @@ fn the_translated_pages_have_the_same_fields_routes_and_steps() {
     assert_eq!(first_cells(&translated("endpoint.md")), original);
     let text = translated("pipeline.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
-    let told: Vec<String> = rows
-        .map(|row| row.split('`').step_by(2).take(2).collect::<Vec<_>>().join(" > "))
-        .collect();
+    let told: Vec<String> =
+        rows.map(|row| row.split('`').step_by(2).take(2).collect::<Vec<_>>().join(" > ")).collect();
     let steps: Vec<&str> = pve_provision::Step::ALL
         .iter()
         .filter(|step| **step != pve_provision::Step::UsingOsImage)
