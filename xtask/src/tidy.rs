@@ -25,7 +25,11 @@ pub(crate) fn links(shell: &Shell) -> anyhow::Result<()> {
         let directory = document.parent().context("a document lies in a directory")?;
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = target.split('#').next().unwrap_or_default();
-            let elsewhere = file.is_empty() || file.contains("://") || file.contains(' ');
+            // An absolute path is a quotation: the specification names pictures of its own site.
+            let elsewhere = file.is_empty()
+                || file.starts_with('/')
+                || file.contains("://")
+                || file.contains(' ');
             if !elsewhere && !directory.join(file).exists() {
                 broken.push(format!("{}: {target}", document.display()));
             }

@@ -26,8 +26,8 @@ const PARTS: [Part; 3] = [
     ("reference/events.md", "final-events", final_events),
 ];
 
-/// The page whose parts are screens of the wizard.
-const WIZARD: &str = "guide/wizard.md";
+/// The pages whose parts are screens of the wizard.
+const PICTURED: [&str; 2] = ["guide/wizard.md", "zh-TW/wizard.md"];
 
 /// Writes the generated parts into the pages; names the parts that were changed.
 pub fn write() -> anyhow::Result<Vec<String>> {
@@ -42,10 +42,12 @@ pub fn write() -> anyhow::Result<Vec<String>> {
             changed.push(format!("{page}: {name}"));
         }
     }
-    let (path, text, fresh) = pictures()?;
-    if fresh != text {
-        fs::write(&path, fresh)?;
-        changed.push(format!("{WIZARD}: pictures"));
+    for page in PICTURED {
+        let (path, text, fresh) = pictures(page)?;
+        if fresh != text {
+            fs::write(&path, fresh)?;
+            changed.push(format!("{page}: pictures"));
+        }
     }
     Ok(changed)
 }
@@ -59,17 +61,19 @@ pub fn stale() -> anyhow::Result<Vec<String>> {
             stale.push(format!("{page}: {name}"));
         }
     }
-    let (_, text, fresh) = pictures()?;
-    if fresh != text {
-        stale.push(format!("{WIZARD}: pictures"));
+    for page in PICTURED {
+        let (_, text, fresh) = pictures(page)?;
+        if fresh != text {
+            stale.push(format!("{page}: pictures"));
+        }
     }
     Ok(stale)
 }
 
-/// The wizard's guide, as it is and with its pictures made anew from the screens that the tests
+/// A guide to the wizard, as it is and with its pictures made anew from the screens that the tests
 /// hold the program to.
-fn pictures() -> anyhow::Result<(PathBuf, String, String)> {
-    let path = docs().join(WIZARD);
+fn pictures(page: &str) -> anyhow::Result<(PathBuf, String, String)> {
+    let path = docs().join(page);
     let text = fs::read_to_string(&path)?;
     let snapshots = repository().join("pve-tui/src/tests/snapshots");
     let mut fresh = text.clone();

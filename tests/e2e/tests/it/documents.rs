@@ -106,3 +106,23 @@ async fn what_the_reference_calls_refused_is_refused() {
     }
     assert_eq!(rig.foreground(), Vec::<String>::new());
 }
+
+#[test]
+fn the_translated_pages_have_the_same_fields_routes_and_steps() {
+    let translated =
+        |name: &str| fs::read_to_string(repository().join("docs/zh-TW").join(name)).unwrap();
+    let mut original = first_cells(&page("endpoint.md"));
+    // What is refused is told in English alone.
+    original.retain(|cell| !cell.starts_with('"'));
+    assert_eq!(first_cells(&translated("endpoint.md")), original);
+    let text = translated("pipeline.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let told: Vec<String> =
+        rows.map(|row| row.split('`').step_by(2).take(2).collect::<Vec<_>>().join(" > ")).collect();
+    let steps: Vec<&str> = pve_provision::Step::ALL
+        .iter()
+        .filter(|step| **step != pve_provision::Step::UsingOsImage)
+        .map(|step| step.name())
+        .collect();
+    assert_eq!(told, steps);
+}
