@@ -145,8 +145,8 @@ async fn in_passing(deed: fn(Moment) -> Deed) -> String {
 
 /// What is left is what the rule of the failed step says; a success leaves a VM.
 async fn settled(rig: &Rig, install: &Install, before: &[u32]) {
-    let failed = install.messages.iter().filter_map(|message| message.told().ok());
-    let failed = failed.filter(|told| told.status == "error").next_back();
+    let mut told = install.messages.iter().filter_map(|message| message.told().ok());
+    let failed = told.rfind(|told| told.status == "error");
     let rule = failed.and_then(|told| Step::from_name(&told.step)).map(Step::on_failure);
     let keeps = matches!(rule, None | Some(OnFailure::Keep));
     let more = if keeps { before.len() + 1 } else { before.len() };
