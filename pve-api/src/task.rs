@@ -248,6 +248,7 @@ impl Follower<'_> {
             let start = self.lines.len() as u64;
             let page = self.task.log(start, PAGE).await?;
             let whole = page.len() >= PAGE as usize;
+            let before = self.lines.len();
             for line in page {
                 // An empty log is the line "no content" with number 1, to be read again later.
                 if line.number > start && !(line.number == 1 && line.text == "no content") {
@@ -255,7 +256,8 @@ impl Follower<'_> {
                     self.lines.push(line.text);
                 }
             }
-            if !whole {
+            // A page without anything new is the end, however long it is.
+            if !whole || self.lines.len() == before {
                 return Ok(());
             }
         }

@@ -241,7 +241,10 @@ fn offers(end: &End) -> Vec<Offer> {
         }
         End::Unknown { failure, resume } => {
             of_failure(failure);
-            offers.push(Offer::Retry(resume.clone()));
+            // Beginning again might make a second VM: somebody has to look first.
+            if *resume != Stage::Create {
+                offers.push(Offer::Retry(resume.clone()));
+            }
             offers.push(Offer::Back);
         }
     }

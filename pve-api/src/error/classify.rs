@@ -37,7 +37,8 @@ pub(crate) fn classify(
         // The connection to the other node failed before anything was sent over it: mostly a host
         // name where a node name should be.
         596 if source.message.contains("certificate") => unreachable(call, source),
-        596..=599 => lost(call, source),
+        // A proxy before the server gave up waiting for it; the server may still be at work.
+        408 | 502..=504 | 596..=599 => lost(call, source),
         _ => failed(call, source),
     }
 }

@@ -45,10 +45,15 @@ impl FromStr for UserId {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let wrong = || InvalidId { text: text.to_owned(), wanted: "an account (user@realm)" };
+        let wrong = || InvalidId { text: without_secret(text), wanted: "an account (user@realm)" };
         let (user, realm) = text.rsplit_once('@').ok_or_else(wrong)?;
         Self::new(user, realm.parse().ok().ok_or_else(wrong)?)
     }
+}
+
+/// A text for a message: what stands behind a `=` is a token's secret.
+fn without_secret(text: &str) -> String {
+    text.split_once('=').map_or(text.to_owned(), |(name, _)| format!("{name}=…"))
 }
 
 impl fmt::Display for UserId {
@@ -82,7 +87,7 @@ impl FromStr for TokenId {
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let wrong =
-            || InvalidId { text: text.to_owned(), wanted: "an API token (user@realm!name)" };
+            || InvalidId { text: without_secret(text), wanted: "an API token (user@realm!name)" };
         let (user, name) = text.rsplit_once('!').ok_or_else(wrong)?;
         // A token's name follows the same grammar as a realm's.
         let name: Realm = name.parse().ok().ok_or_else(wrong)?;

@@ -37,7 +37,10 @@ impl FromStr for Address {
 
     /// Reads `pve1.example.org`, `192.0.2.11:8006`, `[2001:db8::1]` or the web UI's URL.
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
-        let wrong = || InvalidAddress(text.to_owned());
+        // A URL may carry a password before its host.
+        let wrong = || {
+            InvalidAddress(text.rsplit_once('@').map_or(text.to_owned(), |(_, host)| format!("…@{host}")))
+        };
         let whole = match text.trim() {
             bare if !bare.contains("://") => format!("https://{bare}"),
             url => url.to_owned(),
