@@ -39,7 +39,9 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
         // A URL may carry a password before its host.
         let wrong = || {
-            InvalidAddress(text.rsplit_once('@').map_or(text.to_owned(), |(_, host)| format!("…@{host}")))
+            InvalidAddress(
+                text.rsplit_once('@').map_or(text.to_owned(), |(_, host)| format!("…@{host}")),
+            )
         };
         let whole = match text.trim() {
             bare if !bare.contains("://") => format!("https://{bare}"),
