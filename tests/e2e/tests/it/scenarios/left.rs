@@ -82,7 +82,8 @@ async fn processes(rig: &Rig) -> Vec<String> {
         found.extend(rig.server.process().map(children).unwrap_or_default());
         found
     };
-    for _ in 0..100 {
+    // The server asks its nodes now and then, and a row may make that slow.
+    for _ in 0..300 {
         if found().is_empty() {
             return Vec::new();
         }
