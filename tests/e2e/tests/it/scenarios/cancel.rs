@@ -27,7 +27,11 @@ async fn a_job_that_is_cancelled_is_settled_by_the_rule_of_its_step() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_server_was_killed_is_settled_by_the_next_one() {
-    insta::assert_snapshot!(table::run(killed()).await);
+    // How many relayed lines were on disk when the server was killed is a matter of moments.
+    let told = table::run(killed()).await;
+    let told: Vec<&str> =
+        told.lines().filter(|line| !line.starts_with("    processing   ")).collect();
+    insta::assert_snapshot!(told.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
