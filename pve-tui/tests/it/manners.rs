@@ -40,7 +40,7 @@ fn a_signal_or_a_hang_up_gives_the_terminal_back() {
 }
 
 #[test]
-#[ignore = "needs a shell with job control around it; fails in a bare chroot"]
+#[ignore = "was seen to fail in a bare chroot, for a reason not yet known"]
 fn suspended_it_leaves_the_terminal_to_the_shell_and_comes_back() {
     let mut pty = start(&[], &[]);
     pty.until_text("[ Log in ]");
