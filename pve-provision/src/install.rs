@@ -10,6 +10,7 @@ mod clean_up;
 mod commands;
 mod exec;
 mod flow;
+mod held;
 mod installer;
 mod operation;
 mod password;

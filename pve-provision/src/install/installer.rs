@@ -70,7 +70,8 @@ impl Installer {
     pub fn new(settings: Settings, catalogue: Catalogue, cache: Cache) -> io::Result<Self> {
         let directory = PveDirectory::new(&settings.pve_directory);
         let ssh = Arc::new(Ssh::new(&settings.path, &settings.home, &settings.state_directory)?);
-        let exec = Exec::new(&settings.path, &settings.home, Arc::clone(&ssh));
+        let state = &settings.state_directory;
+        let exec = Exec::new(&settings.path, &settings.home, state, Arc::clone(&ssh))?;
         let qm = Qm::new(exec.clone(), directory.clone(), &settings);
         let baseline = Baseline::start(exec.clone(), directory.clone());
         let turns = Semaphore::new(settings.installs_at_once.clamp(1, Semaphore::MAX_PERMITS));
