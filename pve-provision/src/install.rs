@@ -39,6 +39,7 @@ pub use operation::OperationError;
 pub use operation::Vm;
 pub use plan::Plan;
 pub use request::Invalid;
+pub use request::PlanError;
 pub use request::Request;
 pub use settings::Gateway;
 pub use settings::Limits;

@@ -306,8 +306,8 @@ impl Link {
         let relay = Relay::new(lines);
         let output = relay.all(stdout, Stream::Stdout);
         let errors = relay.all(stderr, Stream::Stderr);
-        let relayed = async { tokio::join!(feed, output, errors) };
-        match relay.until_ended(relayed, child.wait()).await {
+        let relayed = Box::pin(async { tokio::join!(feed, output, errors) });
+        match relay.until_ended(relayed, Box::pin(child.wait())).await {
             Ok(status) => {
                 status.code().ok_or_else(|| io::Error::other("it was killed by a signal"))
             }
