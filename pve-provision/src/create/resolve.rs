@@ -8,6 +8,7 @@ use super::facts::Facts;
 use super::field::Field;
 use super::field::Input;
 use super::field::Key;
+use super::render;
 use super::value::Value;
 
 mod cpu;
@@ -225,6 +226,8 @@ struct Rule {
     preset: bool,
     /// What is wrong when the answer stays empty.
     required: Option<&'static str>,
+    /// What it comes to where the question does not arise, and why it does not.
+    left_out: (Value, &'static str),
 }
 
 impl Rule {
@@ -236,6 +239,7 @@ impl Rule {
             shown: true,
             preset: true,
             required: None,
+            left_out: (Value::Flag(false), "has no meaning here and is left out"),
         }
     }
 
@@ -249,6 +253,11 @@ impl Rule {
 
     fn shown(self, shown: bool) -> Self {
         Self { shown, ..self }
+    }
+
+    /// Where the question does not arise it comes to this value, for this reason.
+    fn left_out(self, value: impl Into<Value>, reason: &'static str) -> Self {
+        Self { left_out: (value.into(), reason), ..self }
     }
 
     fn preset(self, preset: bool) -> Self {
@@ -287,9 +296,10 @@ impl Resolver<'_> {
         };
         if !rule.shown {
             answer.choices = Choices::Free;
-            if said.is_some_and(|said| !said.is_empty() && *said != Value::Flag(false)) {
+            let (value, reason) = rule.left_out;
+            if said.is_some_and(|said| !said.is_empty() && *said != value) {
                 answer.origin = Origin::Said;
-                answer.notes.push("has no meaning here and is left out".to_owned());
+                answer.notes.push(reason.to_owned());
             }
             return answer;
         }
@@ -304,11 +314,12 @@ impl Resolver<'_> {
         if let Some(said) = said {
             answer.value = said.clone();
             answer.origin = Origin::Said;
-            check_said(key.field.row().input, &mut answer);
+            self.check_said(key.field, &mut answer);
         } else {
             let preset = self.draft.preset(key).filter(|_| rule.preset);
             take_default(&mut answer, preset.unwrap_or(&rule.own));
         }
+        check_syntax(key.field, &mut answer);
         let row = key.field.row();
         // An image has its own words for that.
         let must_choose =
@@ -321,6 +332,59 @@ impl Resolver<'_> {
             answer.problems.push(problem.to_owned());
         }
         answer
+    }
+
+    /// What was said must be one of the choices, as far as these are known.
+    fn check_said(&self, field: Field, answer: &mut Answer) {
+        if field.row().input != Input::Choice || answer.value.is_empty() {
+            return;
+        }
+        match &answer.choices {
+            Choices::Free | Choices::Loading => {}
+            Choices::Failed(reason) => {
+                answer.notes.push(format!("could not be checked: {reason}"));
+            }
+            Choices::Of(choices) => {
+                let value = answer.value.text();
+                match answer.choices.find(value).map(|choice| choice.unusable.clone()) {
+                    None => answer.problems.push(self.unseen(field, value, choices)),
+                    Some(Some(reason)) => answer.problems.push(format!("'{value}': {reason}")),
+                    Some(None) => {}
+                }
+            }
+        }
+    }
+
+    /// What is known of a name that is not in its list.
+    fn unseen(&self, field: Field, value: &str, choices: &[Choice]) -> String {
+        let is_storage = field.is_storage();
+        let node = render::node_name(&self.answers);
+        if is_storage
+            && let Some(node) = &node
+            && self.facts.storage(node, value).is_some()
+        {
+            let content = if field == Field::IsoStorage { "ISO images" } else { "disks" };
+            return format!("'{value}' holds no {content}; {}", there_is(choices));
+        }
+        let (path, privileges): (_, &[&str]) = match field {
+            Field::Pool => (format!("/pool/{value}"), &["Pool.Audit"]),
+            Field::Bridge => {
+                (format!("/sdn/zones/localnetwork/{value}"), &["SDN.Audit", "SDN.Use"])
+            }
+            _ if is_storage => {
+                (format!("/storage/{value}"), &["Datastore.Audit", "Datastore.AllocateSpace"])
+            }
+            _ => return not_offered(value, choices),
+        };
+        // What an account may not see is left out of the server's lists.
+        if privileges.iter().all(|privilege| self.facts.lacks(privilege, &path)) {
+            let lacking = privileges.join(" and ");
+            return format!(
+                "{}; or it is hidden from this account, which lacks {lacking} on {path}",
+                not_offered(value, choices)
+            );
+        }
+        not_offered(value, choices)
     }
 
     fn problem(&mut self, key: impl Into<Key>, text: impl Into<String>) {
@@ -347,28 +411,27 @@ impl Resolver<'_> {
     }
 }
 
-/// What was said must be one of the choices, as far as these are known.
-fn check_said(input: Input, answer: &mut Answer) {
-    if input != Input::Choice || answer.value.is_empty() {
-        return;
-    }
-    match &answer.choices {
-        Choices::Free | Choices::Loading => {}
-        Choices::Failed(reason) => {
-            answer.notes.push(format!("could not be checked: {reason}"));
-        }
-        Choices::Of(choices) => {
-            let value = answer.value.text();
-            match answer.choices.find(value).map(|choice| choice.unusable.clone()) {
-                None => answer.problems.push(not_offered(value, choices)),
-                Some(Some(reason)) => answer.problems.push(format!("'{value}': {reason}")),
-                Some(None) => {}
-            }
-        }
+/// A name that stands in no list that we have must at least be one; an image has its own rules.
+fn check_syntax(field: Field, answer: &mut Answer) {
+    let is_listed = matches!(answer.choices, Choices::Of(_));
+    if field.row().input == Input::Choice
+        && field != Field::Iso
+        && !is_listed
+        && !answer.value.is_empty()
+        && let Err(problem) = grammar::choice(field, answer.value.text())
+    {
+        answer.problems.push(problem);
     }
 }
 
 fn not_offered(value: &str, choices: &[Choice]) -> String {
+    let there = there_is(choices);
+    let joint = if choices.iter().any(|choice| choice.unusable.is_none()) { ";" } else { ", and" };
+    format!("'{value}' is not there{joint} {there}")
+}
+
+/// What could be taken instead.
+fn there_is(choices: &[Choice]) -> String {
     const SHOWN: usize = 8;
     let usable: Vec<&str> = choices
         .iter()
@@ -376,11 +439,9 @@ fn not_offered(value: &str, choices: &[Choice]) -> String {
         .map(|choice| choice.value.as_str())
         .collect();
     match usable.as_slice() {
-        [] => format!("'{value}' is not there, and nothing else is"),
-        some if some.len() <= SHOWN => {
-            format!("'{value}' is not there; there is {}", some.join(", "))
-        }
-        many => format!("'{value}' is not there; there is {}, …", many[..SHOWN].join(", ")),
+        [] => "nothing else is".to_owned(),
+        some if some.len() <= SHOWN => format!("there is {}", some.join(", ")),
+        many => format!("there is {}, …", many[..SHOWN].join(", ")),
     }
 }
 
