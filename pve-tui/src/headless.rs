@@ -120,7 +120,7 @@ pub async fn create(
             };
         // Somebody was quicker; the number was the server's proposal, so another one will do.
         if let End::NothingMade(failure) = &end
-            && matches!(failure.remedy, Remedy::TakeNumber(Some(_)))
+            && matches!(failure.remedy, Remedy::TakeNumber(_))
             && !was_said
             && number < NUMBERS
         {
@@ -158,12 +158,12 @@ async fn attempt<O: Write + Send, E: Write + Send>(
     };
     if options.dry_run {
         let privileges = match facts.permissions() {
-            Fact::There(granted) => Privileges::new(&plan, granted, &facts.account),
-            _ => Privileges::default(),
+            Fact::There(granted) => Some(Privileges::new(&plan, granted, &facts.account)),
+            _ => None,
         };
-        printer.dry_run(&plan, &answers, facts, &privileges);
-        let missing = !privileges.missing.is_empty();
-        return Err(if missing { Exit::Refused } else { Exit::Made });
+        printer.dry_run(&plan, &answers, facts, privileges.as_ref());
+        let lacks = privileges.is_some_and(|privileges| !privileges.missing.is_empty());
+        return Err(if lacks { Exit::Refused } else { Exit::Made });
     }
     printer.notes(&answers, facts);
     if !options.yes {

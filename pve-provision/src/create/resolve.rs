@@ -329,7 +329,10 @@ impl Resolver<'_> {
             && answer.choices != Choices::Loading
             && answer.problems.is_empty()
         {
-            answer.problems.push(problem.to_owned());
+            // Without a list it is not known that there is nothing to choose.
+            let unknown = "has to be said, since the list could not be had";
+            let is_unknown = matches!(answer.choices, Choices::Failed(_));
+            answer.problems.push(if is_unknown { unknown } else { problem }.to_owned());
         }
         answer
     }

@@ -12,6 +12,7 @@ use pve_provision::create::Failure;
 use pve_provision::create::NotReady;
 use pve_provision::create::Plan;
 use pve_provision::create::Privileges;
+use pve_provision::create::Query;
 use pve_provision::create::Remedy;
 use serde_json::Map;
 use serde_json::Value;
@@ -71,15 +72,18 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
         self.err(refused);
     }
 
-    /// Everything that would be done.
+    /// Everything that would be done; without `privileges` it is not known what is missing.
     pub(super) fn dry_run(
         &mut self,
         plan: &Plan,
         answers: &Answers,
         facts: &Facts,
-        privileges: &Privileges,
+        privileges: Option<&Privileges>,
     ) {
-        let missing: Vec<String> = privileges.missing.iter().map(ToString::to_string).collect();
+        let missing = privileges.map(|privileges| &privileges.missing);
+        let missing: Option<Vec<String>> =
+            missing.map(|missing| missing.iter().map(ToString::to_string).collect());
+        let grants = privileges.map(|privileges| privileges.grants.clone()).unwrap_or_default();
         let failures = failure_lines(facts);
         if self.json {
             let parameters: Map<String, Value> =
@@ -88,7 +92,7 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
                 "result": "dry run", "node": plan.node, "vmid": plan.vmid(),
                 "request": format!("POST /nodes/{}/qemu", plan.node), "parameters": parameters,
                 "ha": plan.ha, "start": plan.start, "pvesh": plan.pvesh_lines(),
-                "qm": plan.qm_lines(), "missing": missing, "grants": privileges.grants,
+                "qm": plan.qm_lines(), "missing": missing, "grants": grants,
                 "notes": note_lines(answers), "failures": failures,
             }));
             return;
@@ -101,8 +105,8 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
         self.section("The same on this node:", &plan.qm_lines());
         self.section("Notes:", &note_lines(answers));
         self.section("Not known:", &failures);
-        self.section("Missing privileges:", &missing);
-        self.section("An administrator grants them by:", &privileges.grants);
+        self.section("Missing privileges:", &missing.unwrap_or_default());
+        self.section("An administrator grants them by:", &grants);
     }
 
     fn section(&mut self, title: &str, lines: &[String]) {
@@ -208,8 +212,12 @@ fn note_lines(answers: &Answers) -> Vec<String> {
 
 /// What could not be found out, and why.
 fn failure_lines(facts: &Facts) -> Vec<String> {
-    let line = |(query, reason): (&create::Query, &str)| {
-        format!("{} could not be had: {reason}", query.subject())
+    let line = |(query, reason): (&Query, &str)| {
+        let so = match query {
+            Query::Permissions => ", so what the account lacks is not known",
+            _ => "",
+        };
+        format!("{} could not be had: {reason}{so}", query.subject())
     };
     facts.failures().map(line).collect()
 }

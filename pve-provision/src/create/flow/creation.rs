@@ -113,7 +113,9 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     }
 
     pub(super) async fn other_number(&mut self) -> Remedy {
+        // The server's own list lags behind what it has just made.
         let next = self.client.cluster().next_id().await.ok();
+        let next = next.filter(|next| *next != self.vmid());
         if let Some(next) = next {
             self.notice(STEP, format!("VM ID {next} is free"));
         }
