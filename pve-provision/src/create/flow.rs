@@ -256,9 +256,9 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         self.started(STEP, "comparing privileges with what is needed");
         let granted = match self.client.permissions().await {
             Ok(granted) => granted,
-            Err(error @ pve_api::Error::NeedsLogin { .. }) => {
-                return Err(Failure::of_call(STEP, &error));
-            }
+            Err(
+                error @ (pve_api::Error::NeedsLogin { .. } | pve_api::Error::Unauthorized { .. }),
+            ) => return Err(Failure::of_call(STEP, &error)),
             Err(error) => {
                 self.notice(STEP, format!("left to the server: {}", explain(&error)));
                 return Ok(());

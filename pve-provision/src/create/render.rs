@@ -37,12 +37,6 @@ pub struct Plan {
     disks: BTreeMap<String, Key>,
 }
 
-/// The parameters that the server keeps as they were sent, and does not set on its own.
-const KEPT: [&str; 11] = [
-    "name", "ostype", "sockets", "cores", "cpu", "memory", "balloon", "bios", "scsihw", "agent",
-    "onboot",
-];
-
 /// Why nothing can be made yet.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", self.sentence())]
@@ -104,26 +98,6 @@ impl Plan {
     /// The number of the VM.
     pub fn vmid(&self) -> Vmid {
         self.create.vmid
-    }
-
-    /// Whether a configuration is that of this plan's VM: everything that was sent is there, and what
-    /// the server keeps as it was sent is the same.
-    pub(super) fn is_of(&self, config: &QemuConfig) -> bool {
-        let (sent, there) = (self.create.parameters(), Create::new(self.vmid(), config.clone()));
-        let there = there.parameters();
-        let there: BTreeMap<&str, Option<&str>> = there.iter().collect();
-        let sent: BTreeMap<&str, Option<&str>> = sent.iter().collect();
-        let is_same = |name: &&str| sent.get(*name) == there.get(*name);
-        let storage =
-            |value: Option<&str>| value.and_then(|value| Some(value.split_once(':')?.0.to_owned()));
-        KEPT.iter().all(is_same)
-            && sent.iter().filter(|(name, _)| **name != "pool").all(|(name, value)| {
-                let found = there.get(name);
-                // The name of a new volume is the server's, its storage is ours.
-                found.is_some_and(|found| {
-                    name.starts_with("net") || storage(*found) == storage(*value)
-                })
-            })
     }
 
     /// Names and values of the request's parameters.

@@ -8,7 +8,6 @@ use super::facts::Facts;
 use super::field::Field;
 use super::field::Input;
 use super::field::Key;
-use super::render;
 use super::value::Value;
 
 mod cpu;
@@ -16,6 +15,7 @@ mod disks;
 mod general;
 mod grammar;
 mod iso;
+mod listed;
 mod memory;
 mod network;
 mod os;
@@ -317,9 +317,9 @@ impl Resolver<'_> {
             self.check_said(key.field, &mut answer);
         } else {
             let preset = self.draft.preset(key).filter(|_| rule.preset);
-            take_default(&mut answer, preset.unwrap_or(&rule.own));
+            self.take_default(key.field, &mut answer, preset.unwrap_or(&rule.own));
         }
-        check_syntax(key.field, &mut answer);
+        listed::check_syntax(key.field, &mut answer);
         let row = key.field.row();
         // An image has its own words for that.
         let must_choose =
@@ -329,65 +329,14 @@ impl Resolver<'_> {
             && answer.choices != Choices::Loading
             && answer.problems.is_empty()
         {
-            // Without a list it is not known that there is nothing to choose.
-            let unknown = "has to be said, since the list could not be had";
-            let is_unknown = matches!(answer.choices, Choices::Failed(_));
-            answer.problems.push(if is_unknown { unknown } else { problem }.to_owned());
+            // Only an empty list means that there is nothing to choose.
+            answer.problems.push(match &answer.choices {
+                Choices::Failed(_) => "has to be said, since the list could not be had".to_owned(),
+                choices if choices.first_usable().is_some() => "one has to be chosen".to_owned(),
+                _ => problem.to_owned(),
+            });
         }
         answer
-    }
-
-    /// What was said must be one of the choices, as far as these are known.
-    fn check_said(&self, field: Field, answer: &mut Answer) {
-        if field.row().input != Input::Choice || answer.value.is_empty() {
-            return;
-        }
-        match &answer.choices {
-            Choices::Free | Choices::Loading => {}
-            Choices::Failed(reason) => {
-                answer.notes.push(format!("could not be checked: {reason}"));
-            }
-            Choices::Of(choices) => {
-                let value = answer.value.text();
-                match answer.choices.find(value).map(|choice| choice.unusable.clone()) {
-                    None => answer.problems.push(self.unseen(field, value, choices)),
-                    Some(Some(reason)) => answer.problems.push(format!("'{value}': {reason}")),
-                    Some(None) => {}
-                }
-            }
-        }
-    }
-
-    /// What is known of a name that is not in its list.
-    fn unseen(&self, field: Field, value: &str, choices: &[Choice]) -> String {
-        let is_storage = field.is_storage();
-        let node = render::node_name(&self.answers);
-        if is_storage
-            && let Some(node) = &node
-            && self.facts.storage(node, value).is_some()
-        {
-            let content = if field == Field::IsoStorage { "ISO images" } else { "disks" };
-            return format!("'{value}' holds no {content}; {}", there_is(choices));
-        }
-        let (path, privileges): (_, &[&str]) = match field {
-            Field::Pool => (format!("/pool/{value}"), &["Pool.Audit"]),
-            Field::Bridge => {
-                (format!("/sdn/zones/localnetwork/{value}"), &["SDN.Audit", "SDN.Use"])
-            }
-            _ if is_storage => {
-                (format!("/storage/{value}"), &["Datastore.Audit", "Datastore.AllocateSpace"])
-            }
-            _ => return not_offered(value, choices),
-        };
-        // What an account may not see is left out of the server's lists.
-        if privileges.iter().all(|privilege| self.facts.lacks(privilege, &path)) {
-            let lacking = privileges.join(" and ");
-            return format!(
-                "{}; or it is hidden from this account, which lacks {lacking} on {path}",
-                not_offered(value, choices)
-            );
-        }
-        not_offered(value, choices)
     }
 
     fn problem(&mut self, key: impl Into<Key>, text: impl Into<String>) {
@@ -412,68 +361,4 @@ impl Resolver<'_> {
             self.problem(key, problem);
         }
     }
-}
-
-/// A name that stands in no list that we have must at least be one; an image has its own rules.
-fn check_syntax(field: Field, answer: &mut Answer) {
-    let is_listed = matches!(answer.choices, Choices::Of(_));
-    if field.row().input == Input::Choice
-        && field != Field::Iso
-        && !is_listed
-        && !answer.value.is_empty()
-        && let Err(problem) = grammar::choice(field, answer.value.text())
-    {
-        answer.problems.push(problem);
-    }
-}
-
-fn not_offered(value: &str, choices: &[Choice]) -> String {
-    let there = there_is(choices);
-    let joint = if choices.iter().any(|choice| choice.unusable.is_none()) { ";" } else { ", and" };
-    format!("'{value}' is not there{joint} {there}")
-}
-
-/// What could be taken instead.
-fn there_is(choices: &[Choice]) -> String {
-    const SHOWN: usize = 8;
-    let usable: Vec<&str> = choices
-        .iter()
-        .filter(|choice| choice.unusable.is_none())
-        .map(|choice| choice.value.as_str())
-        .collect();
-    match usable.as_slice() {
-        [] => "nothing else is".to_owned(),
-        some if some.len() <= SHOWN => format!("there is {}", some.join(", ")),
-        many => format!("there is {}, …", many[..SHOWN].join(", ")),
-    }
-}
-
-/// A default that is not to be had gives way to the first choice that is, with a note.
-fn take_default(answer: &mut Answer, default: &Value) {
-    answer.value = default.clone();
-    let wanted = default.text();
-    if let (Choices::Failed(reason), false) = (&answer.choices, wanted.is_empty()) {
-        answer.notes.push(format!("'{wanted}' could not be checked: {reason}"));
-    }
-    if !matches!(answer.choices, Choices::Of(_)) || wanted.is_empty() {
-        return;
-    }
-    let why = match answer.choices.find(wanted) {
-        Some(Choice { unusable: None, .. }) => return,
-        Some(Choice { unusable: Some(reason), .. }) => reason.clone(),
-        None => "not there".to_owned(),
-    };
-    answer.origin = Origin::Fallback;
-    if let Some(first) = answer.choices.first_usable() {
-        answer.notes.push(format!("'{wanted}' {}, so '{}' was taken", verb(&why), first.value));
-        answer.value = Value::Text(first.value.clone());
-    } else {
-        answer.notes.push(format!("'{wanted}' {}", verb(&why)));
-        answer.value = Value::Empty;
-    }
-}
-
-/// "not active" → "is not active"; a reason with its own verb stays.
-fn verb(reason: &str) -> String {
-    if reason.starts_with("not ") { format!("is {reason}") } else { reason.to_owned() }
 }

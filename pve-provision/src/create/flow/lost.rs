@@ -1,8 +1,11 @@
 //! A create request whose answer was lost: what came of it is looked for before anything else.
 
+use std::collections::BTreeMap;
 use std::collections::HashSet;
 
+use pve_api::Create;
 use pve_api::Error;
+use pve_api::QemuConfig;
 use pve_api::TaskFilter;
 use pve_api::Upid;
 use tokio::time::Instant;
@@ -15,6 +18,7 @@ use super::Run;
 use super::Stage;
 use super::creation::STEP;
 use crate::create::load::explain;
+use crate::create::render::Plan;
 use crate::event::Event;
 
 /// Whose the VM with our number is.
@@ -173,7 +177,7 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
             Ok(config) if config.lock.as_deref() == Some("create") => {
                 Whose::Unclear(format!("VM {vmid} is just being made"))
             }
-            Ok(config) if self.plan.is_of(&config) => Whose::Ours,
+            Ok(config) if is_of(self.plan, &config) => Whose::Ours,
             // A container, or a VM of another node.
             Ok(_) | Err(Error::NotFound { .. }) => Whose::Anothers,
             Err(error) => {
@@ -198,4 +202,28 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         let failure = Failure::new(STEP, reason).remedy(Remedy::Command(look));
         self.unknown(failure, Stage::Again(before))
     }
+}
+
+/// The parameters that the server keeps as they were sent, and does not set on its own.
+const KEPT: [&str; 11] = [
+    "name", "ostype", "sockets", "cores", "cpu", "memory", "balloon", "bios", "scsihw", "agent",
+    "onboot",
+];
+
+/// Whether a configuration is that of the plan's VM: everything that was sent is there, and what the
+/// server keeps as it was sent is the same.
+fn is_of(plan: &Plan, config: &QemuConfig) -> bool {
+    let sent = plan.create.parameters();
+    let there = Create::new(plan.vmid(), config.clone()).parameters();
+    let sent: BTreeMap<&str, Option<&str>> = sent.iter().collect();
+    let there: BTreeMap<&str, Option<&str>> = there.iter().collect();
+    // The name of a new volume is the server's, its storage is ours.
+    let storage = |value: Option<&str>| Some(value?.split_once(':')?.0.to_owned());
+    let has = |name: &str, value: Option<&str>| {
+        there
+            .get(name)
+            .is_some_and(|found| name.starts_with("net") || storage(*found) == storage(value))
+    };
+    KEPT.iter().all(|name| sent.get(name) == there.get(name))
+        && sent.iter().all(|(name, value)| *name == "pool" || has(name, *value))
 }
