@@ -262,4 +262,19 @@ mod tests {
         assert_eq!(name(&all[3..]).as_deref(), Some("pve"));
         assert_eq!(name(&all[..1]), None, "a browser is needed there");
     }
+    #[test]
+    fn the_page_of_the_specification_preselects_the_realm_that_we_do() {
+        let page = include_str!("../../pve-provision/src/create/tests/specification/wizard.md");
+        let default = page.lines().find(|line| line.starts_with("Default: ")).unwrap();
+        let named = default.trim_start_matches("Default: The ").split(' ').next().unwrap();
+        let realms: Vec<Domain> = serde_json::from_str(
+            r#"[{"realm":"corp","type":"ldap","default":1},{"realm":"pve","type":"pve"},
+                {"realm":"pam","type":"pam"}]"#,
+        )
+        .unwrap();
+        let ours = preselected(&realms).unwrap();
+        assert_eq!(ours.realm.to_string(), named.to_lowercase(), "{default}");
+        let screens = page.find("#### ").unwrap();
+        assert!(page.find(default).unwrap() < screens, "it is the login's");
+    }
 }

@@ -24,7 +24,7 @@ async fn finished(departures: Departures) -> (Ran, Option<String>) {
     let ran = scene.run(&plan, Stage::Finish).await;
     let seen = scene.server.seen();
     let told = seen.iter().filter(|seen| seen.line().ends_with("/cluster/ha/resources"));
-    let told = told.filter(|seen| seen.method == "POST").last();
+    let told = told.filter(|seen| seen.method == "POST").next_back();
     (ran, told.map(|seen| seen.form()["state"].clone()))
 }
 

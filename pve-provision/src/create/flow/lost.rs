@@ -52,15 +52,15 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         }
         self.notice(STEP, "nothing came of the request, so it is sent again");
         let error = match self.client.node(self.node()).create(&self.plan.create).await {
-            Ok(upid) => match self.judge(&upid, &before).await? {
-                Ok(warnings) => return Ok(warnings),
-                Err(_) => {
-                    // The first request was carried out after all.
-                    let mut before = before;
-                    before.insert(upid);
-                    return self.look_or_lose(before).await;
+            Ok(upid) => {
+                if let Ok(warnings) = self.judge(&upid, &before).await? {
+                    return Ok(warnings);
                 }
-            },
+                // The first request was carried out after all.
+                let mut before = before;
+                before.insert(upid);
+                return self.look_or_lose(before).await;
+            }
             Err(error) => error,
         };
         let is_there = matches!(error, Error::AlreadyExists { .. });
@@ -77,13 +77,10 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
 
     /// Looks for what came of a request; if that is nothing, it may still come.
     pub(super) async fn look_or_lose(&mut self, before: HashSet<Upid>) -> Result<Vec<String>, End> {
-        match self.look(&before).await? {
-            Some(warnings) => Ok(warnings),
-            None => {
-                let reason = "no task and no VM came of it, but it may still come";
-                Err(self.lost(before, reason))
-            }
+        if let Some(warnings) = self.look(&before).await? {
+            return Ok(warnings);
         }
+        Err(self.lost(before, "no task and no VM came of it, but it may still come"))
     }
 
     /// Looks for what came of a request. The number is what the server itself goes by, so a task

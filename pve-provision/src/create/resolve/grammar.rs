@@ -1,5 +1,7 @@
 //! The server's own rules for texts, each with what would be right.
 
+use std::path::Path;
+
 use pve_api::NodeName;
 use pve_api::PoolId;
 use pve_api::StorageId;
@@ -55,11 +57,13 @@ pub(super) fn choice(field: Field, text: &str) -> Result<(), String> {
 /// The volume of an image, as the server names it.
 pub(super) fn volume(text: &str) -> Result<Volid, String> {
     let wrong = || format!("'{text}' is not a volume id (<storage>:iso/<file>.iso)");
-    let volume: Volid = text.parse().map_err(|_| wrong())?;
-    let file = volume.name().strip_prefix("iso/").unwrap_or_default().to_ascii_lowercase();
-    let is_image = file.ends_with(".iso") || file.ends_with(".img");
-    let is_plain = |letter: char| !letter.is_whitespace() && !",/".contains(letter);
-    if is_image && file.chars().all(is_plain) { Ok(volume) } else { Err(wrong()) }
+    let Ok(volume) = text.parse::<Volid>() else { return Err(wrong()) };
+    let file = volume.name().strip_prefix("iso/").map(Path::new);
+    let kind = file.and_then(Path::extension).unwrap_or_default();
+    let is_image = ["iso", "img"].iter().any(|known| kind.eq_ignore_ascii_case(known));
+    let is_plain = |letter: char| !letter.is_whitespace() && letter != ',';
+    let is_flat = volume.name().matches('/').count() == 1;
+    if is_image && is_flat && text.chars().all(is_plain) { Ok(volume) } else { Err(wrong()) }
 }
 
 pub(super) fn tag(text: &str) -> Result<(), String> {

@@ -69,16 +69,13 @@ impl Resolver<'_> {
         };
         answer.origin = Origin::Fallback;
         let may_be_empty = !field.row().empty.is_empty();
-        match answer.choices.first_usable().filter(|_| !may_be_empty) {
-            Some(first) => {
-                let note = format!("'{wanted}' {}, so '{}' was taken", verb(&why), first.value);
-                answer.value = Value::Text(first.value.clone());
-                answer.notes.push(note);
-            }
-            None => {
-                answer.notes.push(format!("'{wanted}' {}", verb(&why)));
-                answer.value = Value::Empty;
-            }
+        if let Some(first) = answer.choices.first_usable().filter(|_| !may_be_empty) {
+            let note = format!("'{wanted}' {}, so '{}' was taken", verb(&why), first.value);
+            answer.value = Value::Text(first.value.clone());
+            answer.notes.push(note);
+        } else {
+            answer.notes.push(format!("'{wanted}' {}", verb(&why)));
+            answer.value = Value::Empty;
         }
     }
 

@@ -47,7 +47,7 @@ fn times(times: u32, fault: Fault) -> Fault {
 
 /// Longer than a ticket is good.
 fn three_hours(sim: &Sim) {
-    sim.pass(Duration::from_secs(3 * 3600));
+    sim.pass(Duration::from_hours(3));
 }
 
 fn taken(kind: Kind, node: &'static str) -> impl Fn(&Sim) {
