@@ -23,8 +23,8 @@ async fn finished(departures: Departures) -> (Ran, Option<String>) {
     scene.depart(departures);
     let ran = scene.run(&plan, Stage::Finish).await;
     let seen = scene.server.seen();
-    let told = seen.iter().filter(|seen| seen.line().ends_with("/cluster/ha/resources"));
-    let told = told.filter(|seen| seen.method == "POST").next_back();
+    let mut told = seen.iter().filter(|seen| seen.line().ends_with("/cluster/ha/resources"));
+    let told = told.rfind(|seen| seen.method == "POST");
     (ran, told.map(|seen| seen.form()["state"].clone()))
 }
 
