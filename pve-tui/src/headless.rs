@@ -152,7 +152,7 @@ async fn attempt<O: Write + Send, E: Write + Send>(
     let plan = match Plan::new(&answers, facts) {
         Ok(plan) => plan,
         Err(problems) => {
-            printer.problems(facts, &problems);
+            printer.problems(&answers, facts, &problems);
             return Err(Exit::Input);
         }
     };

@@ -53,8 +53,9 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
     }
 
     /// What is wrong with the input, and what could not be found out.
-    pub(super) fn problems(&mut self, facts: &Facts, refused: &NotReady) {
+    pub(super) fn problems(&mut self, answers: &Answers, facts: &Facts, refused: &NotReady) {
         let failures = failure_lines(facts);
+        let notes = note_lines(answers);
         if self.json {
             let mut problems: Map<String, Value> = Map::new();
             for (key, text) in &refused.problems {
@@ -63,11 +64,13 @@ impl<'a, O: Write, E: Write> Printer<'a, O, E> {
                     said.push(json!(text));
                 }
             }
-            self.out(json!({ "result": "input", "problems": problems, "failures": failures }));
+            self.out(json!({
+                "result": "input", "problems": problems, "notes": notes, "failures": failures,
+            }));
             return;
         }
-        for failure in failures {
-            self.err(format_args!("note: {failure}"));
+        for note in notes.iter().chain(&failures) {
+            self.err(format_args!("note: {note}"));
         }
         self.err(refused);
     }

@@ -162,7 +162,9 @@ fn image(cx: &mut Resolver<'_>) {
         let storage = cx.answers.text(Field::IsoStorage).to_owned();
         let problem = match (&isos, preset) {
             (Fact::Failed(reason), _) => format!("the images cannot be listed: {reason}"),
-            (Fact::Empty, _) => format!("there is no ISO image on '{storage}'"),
+            (Fact::Empty, _) => {
+                format!("there is no ISO image on '{storage}': choose another storage, or no media")
+            }
             (_, Some(preset)) => {
                 format!("there is no '{preset}-…' on '{storage}': choose an image")
             }

@@ -429,5 +429,5 @@ fn the_images_are_asked_for_again_when_the_storage_changes() {
     assert_eq!(facts.ask(&draft), [isos("local")]);
     facts.learn(isos("local"), Ok(Found::Isos(Vec::new())));
     let answers = resolve(&draft, &facts);
-    insta::assert_snapshot!(problems(&answers).join("\n"), @"os.iso: there is no ISO image on 'local'");
+    insta::assert_snapshot!(problems(&answers).join("\n"), @"os.iso: there is no ISO image on 'local': choose another storage, or no media");
 }
