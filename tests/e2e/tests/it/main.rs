@@ -4,6 +4,7 @@
 
 mod documents;
 mod durability;
+mod flow;
 mod install;
 mod scenarios;
 mod scripts;
