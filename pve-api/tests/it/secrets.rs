@@ -216,11 +216,11 @@ async fn no_secret_is_logged_or_told_by_an_error() {
     assert_none(&format!("{machine:?} {:?}", machine.parameters()));
     for client in [session, server.client()] {
         assert_none(&format!("{client:?}"));
-        told(&client.nodes().await.unwrap_err());
         let error = client.node(&node).create(&machine).await.unwrap_err();
         assert!(told(&error).ends_with("refused: no …: cipassword: got '…'"), "{}", told(&error));
         told(&client.version().await.unwrap_err());
         told(&client.cluster().ha().remove(machine.vmid).await.unwrap_err());
+        told(&client.nodes().await.unwrap_err());
     }
     let sent = server.seen();
     assert!(
