@@ -4,6 +4,7 @@
 
 mod documents;
 mod durability;
+mod examples;
 mod install;
 mod scenarios;
 mod specification;
