@@ -4,6 +4,7 @@
 
 mod documents;
 mod durability;
+mod examples;
 mod flow;
 mod install;
 mod scenarios;
