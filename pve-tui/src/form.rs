@@ -20,6 +20,7 @@ use crate::keys::typed;
 pub(crate) use draw::clipped;
 pub(crate) use draw::draw;
 pub(crate) use draw::draw_rows;
+pub(crate) use draw::draw_rule;
 pub(crate) use draw::popup;
 pub(crate) use draw::wrapped;
 use picker::Picker;
@@ -51,6 +52,7 @@ enum Mode {
 enum Then {
     Up,
     Down,
+    Stay,
 }
 
 /// What a key changed.
@@ -82,6 +84,11 @@ impl<K: Clone + PartialEq> Form<K> {
     /// Whether nothing is being typed or picked.
     pub(crate) fn is_browsing(&self) -> bool {
         matches!(self.mode, Mode::Browse)
+    }
+
+    /// Whether a text is being typed.
+    pub(crate) fn is_editing(&self) -> bool {
+        matches!(self.mode, Mode::Edit(_))
     }
 
     /// Where the focus is.
@@ -120,6 +127,7 @@ impl<K: Clone + PartialEq> Form<K> {
         match (&mut self.mode, self.then) {
             (Mode::Edit(_), Then::Down) => self.move_to(index + 1, rows),
             (Mode::Edit(_), Then::Up) => self.move_to(index.saturating_sub(1), rows),
+            (Mode::Edit(_), Then::Stay) => self.close(),
             (Mode::Pick(picker), _) => match rows.get(index).map(|row| &row.kind) {
                 // One may want to add another one.
                 Some(Kind::List { .. }) => {
@@ -156,7 +164,12 @@ impl<K: Clone + PartialEq> Form<K> {
         rows: &[Row<'_, K>],
     ) -> Option<Change<K>> {
         self.problem = None;
-        match action(key) {
+        // A secret may begin with whatever can be typed.
+        let asked = match (&row.kind, typed(key)) {
+            (Kind::Secret, Some(_)) => None,
+            _ => action(key),
+        };
+        match asked {
             Some(Action::Up) => self.move_to(self.index.saturating_sub(1), rows),
             Some(Action::Down) => self.move_to(self.index + 1, rows),
             Some(Action::First) => self.move_to(0, rows),
@@ -200,7 +213,7 @@ impl<K: Clone + PartialEq> Form<K> {
 
     fn edit(&mut self, key: KeyEvent, row: &Row<'_, K>, rows: &[Row<'_, K>]) -> Option<Change<K>> {
         let Mode::Edit(input) = &mut self.mode else { return None };
-        self.then = match action(key) {
+        let then = match action(key) {
             Some(Action::Back) => {
                 self.close();
                 return None;
@@ -213,6 +226,18 @@ impl<K: Clone + PartialEq> Form<K> {
                 return None;
             }
         };
+        self.finish(then, row, rows)
+    }
+
+    /// Ends the typing of a text where it is, as somebody does who goes on elsewhere.
+    pub(crate) fn leave_text(&mut self, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let row = rows.get(self.position(rows))?;
+        self.finish(Then::Stay, row, rows)
+    }
+
+    fn finish(&mut self, then: Then, row: &Row<'_, K>, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let Mode::Edit(input) = &self.mode else { return None };
+        self.then = then;
         let text = input.value().to_owned();
         // What was only looked at is not said: it goes on following its default.
         if matches!(&row.kind, Kind::Text(before) if *before == text) {
@@ -271,6 +296,7 @@ impl<K: Clone + PartialEq> Form<K> {
         let Some(row) = rows.get(index) else { return };
         (self.index, self.focus) = (index, row.key.clone());
         let types = !matches!(row.kind, Kind::Flag(_) | Kind::Button | Kind::Line);
+        let secret = matches!(row.kind, Kind::Secret);
         if self.is_browsing() && types {
             self.open(row, None);
             if let Mode::Edit(input) = &mut self.mode {
@@ -285,9 +311,44 @@ impl<K: Clone + PartialEq> Form<K> {
             }
             Mode::Browse => return,
         };
-        let line = text.trim().lines().next().unwrap_or_default();
-        for c in line.chars().filter(|c| !c.is_control()) {
+        // A secret is what it is, but for the end of the line that came along with it.
+        let line = if secret {
+            text.trim_end_matches(['\r', '\n'])
+        } else {
+            text.trim().lines().next().unwrap_or_default()
+        };
+        for c in line.chars().filter(|c| secret || !c.is_control()) {
             input.handle(InputRequest::InsertChar(c));
+        }
+    }
+
+    /// Takes a click on a row: the focus goes there, a flag is switched, a button is pressed; a
+    /// field that has the focus already is opened.
+    pub(crate) fn click(&mut self, key: &K, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let index = rows.iter().position(|row| row.key == *key)?;
+        let row = &rows[index];
+        let acts = matches!(row.kind, Kind::Flag(_) | Kind::Button);
+        let again = index == self.position(rows) && self.is_browsing();
+        self.move_to(index, rows);
+        if acts || again { self.open(row, None) } else { None }
+    }
+
+    /// Takes a click on a line of the list that is open.
+    pub(crate) fn click_item(&mut self, index: usize, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let row = rows.get(self.position(rows))?;
+        let Mode::Pick(picker) = &mut self.mode else { return None };
+        picker.go(&row.kind, |_, _| index);
+        self.take(row)
+    }
+
+    /// Takes a turn of the wheel.
+    pub(crate) fn wheel(&mut self, up: bool, rows: &[Row<'_, K>]) {
+        let index = self.position(rows);
+        let step = |at: usize, far: usize| if up { at.saturating_sub(far) } else { at + far };
+        match (&mut self.mode, rows.get(index)) {
+            (Mode::Browse, _) => self.move_to(step(index, 1), rows),
+            (Mode::Pick(picker), Some(row)) => picker.go(&row.kind, |at, _| step(at, 3)),
+            _ => {}
         }
     }
 }

@@ -6,7 +6,10 @@ use anyhow::Context as _;
 use crossterm::event::Event as Input;
 use crossterm::event::EventStream;
 use crossterm::event::KeyEventKind;
+use crossterm::event::MouseButton;
+use crossterm::event::MouseEventKind;
 use futures_util::StreamExt as _;
+use futures_util::future;
 use pve_api::ApiToken;
 use pve_api::Challenge;
 use pve_api::Client;
@@ -17,6 +20,7 @@ use pve_api::Settings;
 use pve_api::Timeouts;
 use pve_api::probe;
 use pve_provision::create;
+use pve_provision::create::Found;
 use pve_provision::create::Patience;
 use pve_provision::create::Plan;
 use pve_provision::create::Query;
@@ -33,6 +37,7 @@ use crate::app::Effect;
 use crate::app::Message;
 use crate::app::Model;
 use crate::app::update;
+use crate::drawn::Drawn;
 use crate::known;
 use crate::login::Kept;
 use crate::login::Reached;
@@ -44,6 +49,8 @@ use crate::view::view;
 /// What comes back from outside.
 enum Reply {
     Say(Message),
+    /// An answer to a question that was asked in that login.
+    Found(usize, Query, Result<Found, String>),
     /// A login that is all the way in.
     In(Client, Kept),
     /// A login that waits for its second factor.
@@ -58,6 +65,8 @@ struct Runner {
     server: Option<Server>,
     challenge: Option<(Challenge, Kept)>,
     client: Option<Client>,
+    /// How often somebody logged in.
+    logins: usize,
 }
 
 /// Runs the wizard in the terminal until somebody leaves.
@@ -75,6 +84,7 @@ pub(crate) async fn run(
         server: None,
         challenge: None,
         client: None,
+        logins: 0,
     };
     let mut keys = EventStream::new();
     let listen = |kind| signal(kind).context("cannot listen for signals");
@@ -85,7 +95,9 @@ pub(crate) async fn run(
         runner.act(screen, effect)?;
     }
     while !model.quit {
-        screen.terminal.draw(|frame| view(&model, frame))?;
+        let mut drawn = Drawn::default();
+        screen.terminal.draw(|frame| drawn = view(&model, frame))?;
+        model.drawn = drawn;
         // Nothing wakes us but these, so nothing is drawn without a change.
         let mut next = tokio::select! {
             _ = hang_up.recv() => return Ok(()),
@@ -97,14 +109,14 @@ pub(crate) async fn run(
                 Some(Err(_)) | None => return Ok(()),
             },
             Some(_) = runner.loads.join_next() => None,
-            Some(reply) = replies.recv() => Some(runner.take(reply)),
+            Some(reply) = replies.recv() => runner.take(reply),
         };
         // All that came meanwhile is drawn at once.
         while let Some(message) = next {
             if let Some(effect) = update(&mut model, message) {
                 runner.act(screen, effect)?;
             }
-            next = replies.try_recv().ok().map(|reply| runner.take(reply));
+            next = replies.try_recv().ok().and_then(|reply| runner.take(reply));
         }
     }
     Ok(())
@@ -115,15 +127,26 @@ fn read(input: Input) -> Option<Message> {
         Input::Key(key) if key.kind != KeyEventKind::Release => Some(Message::Key(key)),
         Input::Paste(text) => Some(Message::Paste(text)),
         Input::Resize(..) => Some(Message::Redraw),
+        Input::Mouse(mouse) => match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => {
+                Some(Message::Click(mouse.column, mouse.row))
+            }
+            MouseEventKind::ScrollUp => Some(Message::Wheel { up: true }),
+            MouseEventKind::ScrollDown => Some(Message::Wheel { up: false }),
+            _ => None,
+        },
         _ => None,
     }
 }
 
 impl Runner {
     /// Takes in what came back; what the model may know of it goes on.
-    fn take(&mut self, reply: Reply) -> Message {
-        match reply {
+    fn take(&mut self, reply: Reply) -> Option<Message> {
+        Some(match reply {
             Reply::Say(message) => message,
+            // Another server may have been asked then.
+            Reply::Found(login, ..) if login != self.logins => return None,
+            Reply::Found(_, query, found) => Message::Found(query, found),
             Reply::Half(challenge, keep) => {
                 let factors = challenge.offered().clone();
                 self.challenge = Some((challenge, keep));
@@ -137,9 +160,10 @@ impl Runner {
                 }
                 let account = client.account();
                 self.client = Some(client);
+                self.logins += 1;
                 Message::Reached(Ok(Reached::In(account)))
             }
-        }
+        })
     }
 
     fn act(&mut self, screen: &mut Screen, effect: Effect) -> anyhow::Result<()> {
@@ -156,25 +180,30 @@ impl Runner {
         let sender = self.sender.clone();
         let say = move |reply| drop(sender.send(reply));
         match wish {
-            Wish::Probe(address) => {
+            Wish::Probe(addresses) => {
                 self.server = None;
                 tokio::spawn(async move {
                     let connect = Timeouts::default().connect;
-                    let shown = probe(&address, connect).await;
-                    let shown = shown.map(Into::into).map_err(|error| whole(&error));
-                    say(Reply::Say(Message::Probed(address, shown)));
+                    let shown = future::join_all(addresses.iter().map(|address| async move {
+                        let shown = probe(address, connect).await;
+                        shown.map(Into::into).map_err(|error| whole(&error))
+                    }));
+                    let shown = shown.await;
+                    say(Reply::Say(Message::Probed(addresses, shown)));
                 });
             }
-            Wish::Realms(address, trust) => {
-                match Server::new(&Settings::new(address.clone(), trust)) {
-                    Err(error) => say(Reply::Say(Message::Realms(address, Err(whole(&error))))),
+            Wish::Realms(addresses, trust) => {
+                let timeouts = Timeouts::default();
+                let settings = Settings { addresses: addresses.clone(), trust, timeouts };
+                match Server::new(&settings) {
+                    Err(error) => say(Reply::Say(Message::Realms(addresses, Err(whole(&error))))),
                     Ok(server) => {
                         self.server = Some(server.clone());
                         tokio::spawn(async move {
                             let realms = server.realms().await;
                             let realms =
                                 realms.map(|list| list.items).map_err(|error| explain(&error));
-                            say(Reply::Say(Message::Realms(address, realms)));
+                            say(Reply::Say(Message::Realms(addresses, realms)));
                         });
                     }
                 }
@@ -215,10 +244,10 @@ impl Runner {
     fn ask(&mut self, queries: Vec<Query>) {
         let Some(client) = &self.client else { return };
         for query in queries {
-            let (client, sender) = (client.clone(), self.sender.clone());
+            let (client, sender, login) = (client.clone(), self.sender.clone(), self.logins);
             self.loads.spawn(async move {
                 let found = create::load(&client, &query).await;
-                let _ = sender.send(Reply::Say(Message::Found(query, found)));
+                let _ = sender.send(Reply::Found(login, query, found));
             });
         }
     }

@@ -21,6 +21,7 @@ use pve_provision::create::Template;
 use pve_provision::create::Value;
 use pve_provision::create::resolve;
 
+use crate::drawn::Spot;
 use crate::form::Change;
 use crate::form::Form;
 use crate::keys::Action;
@@ -197,18 +198,60 @@ impl Wizard {
         }
     }
 
+    /// Takes in the text that is being typed, before somebody goes elsewhere; it stays where it is
+    /// when it is wrong.
+    fn leave_text(&mut self) -> Option<Wish> {
+        let change = self.form.leave_text(&self.sheet.rows())?;
+        self.apply(change)
+    }
+
+    /// Takes a click on what lies there.
+    pub(crate) fn click(&mut self, spot: Spot) -> Option<Wish> {
+        let place = match spot {
+            Spot::Row(index) => self.sheet.rows().get(index).map(|row| row.key.clone()),
+            _ => None,
+        };
+        if self.form.is_editing() {
+            if place.as_ref() == Some(self.form.focus()) {
+                return None;
+            }
+            let wish = self.leave_text();
+            match (spot, place) {
+                _ if !self.form.is_browsing() => {}
+                (Spot::Page(index), _) => self.open(Page::ALL[index]),
+                (_, Some(place)) => self.form.go_to(place),
+                _ => {}
+            }
+            return wish;
+        }
+        let change = match (spot, place) {
+            (Spot::Page(index), _) => {
+                self.open(Page::ALL[index]);
+                None
+            }
+            (Spot::Item(index), _) => self.form.click_item(index, &self.sheet.rows()),
+            (_, Some(place)) => self.form.click(&place, &self.sheet.rows()),
+            _ => None,
+        };
+        self.apply(change?)
+    }
+
+    pub(crate) fn wheel(&mut self, up: bool) {
+        self.form.wheel(up, &self.sheet.rows());
+    }
+
     /// Takes a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        let turns = matches!(action(key), Some(Action::PageDown | Action::PageUp));
+        if turns && (self.form.is_browsing() || self.form.is_editing()) {
+            let wish = self.leave_text();
+            if self.form.is_browsing() {
+                self.turn(action(key) == Some(Action::PageDown));
+            }
+            return wish;
+        }
         if self.form.is_browsing() {
             match action(key) {
-                Some(Action::PageDown) => {
-                    self.turn(true);
-                    return None;
-                }
-                Some(Action::PageUp) => {
-                    self.turn(false);
-                    return None;
-                }
                 Some(Action::Back) => {
                     if let Some(disk) = self.sheet.disk.take() {
                         self.form = Form::new(Place::Disk(disk));

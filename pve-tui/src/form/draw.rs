@@ -20,6 +20,9 @@ use super::picker::Picker;
 use super::row::Kind;
 use super::row::Row;
 use super::row::State;
+use crate::drawn::Drawn;
+use crate::drawn::Spot;
+use crate::drawn::more;
 use crate::keys;
 use crate::keys::Action;
 use crate::style::Theme;
@@ -40,28 +43,42 @@ pub(crate) fn draw<K: Clone + PartialEq>(
     form: &Form<K>,
     rows: &[Row<'_, K>],
     theme: Theme,
+    drawn: &mut Drawn,
 ) {
+    let row = rows.get(form.position(rows));
+    let lines = row.map(|row| detail(form, row, area, theme)).unwrap_or_default();
+    // A long reason gets more room; the rows are still around the focus.
+    let room = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let room = room.clamp(DETAIL, (area.height / 2).max(DETAIL));
     let [above, rule, below] =
-        Layout::vertical([Constraint::Min(1), Constraint::Length(1), Constraint::Length(DETAIL)])
+        Layout::vertical([Constraint::Min(1), Constraint::Length(1), Constraint::Length(room)])
             .areas(area);
-    draw_rows(frame, above, form, rows, theme);
-    let line = "─".repeat(usize::from(rule.width));
-    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
-    let Some(row) = rows.get(form.position(rows)) else { return };
-    frame.render_widget(Paragraph::new(detail(form, row, below, theme)), below);
-    if let Mode::Pick(picker) = &form.mode {
-        draw_picker(frame, area, picker, row, form.problem.as_deref(), theme);
+    let (top, bottom) = draw_rows(frame, above, form, rows, theme, drawn);
+    draw_rule(frame, rule, &more(top, bottom));
+    frame.render_widget(Paragraph::new(cut(lines, room)), below);
+    if let (Mode::Pick(picker), Some(row)) = (&form.mode, row) {
+        draw_picker(frame, area, picker, row, form.problem.as_deref(), theme, drawn);
     }
 }
 
-/// Draws the rows alone; of more rows than there is room for those around the focus.
+/// A line across, with something to say at its end.
+pub(crate) fn draw_rule(frame: &mut Frame<'_>, area: Rect, text: &str) {
+    let tail = if text.is_empty() { 0 } else { 2 };
+    let width = usize::from(area.width).saturating_sub(Span::raw(text).width() + tail);
+    let line = format!("{}{text}{}", "─".repeat(width), "─".repeat(tail));
+    frame.render_widget(Line::styled(line, Theme::quiet()), area);
+}
+
+/// Draws the rows alone; of more rows than there is room for those around the focus. Says how many
+/// are above and below.
 pub(crate) fn draw_rows<K: Clone + PartialEq>(
     frame: &mut Frame<'_>,
     area: Rect,
     form: &Form<K>,
     rows: &[Row<'_, K>],
     theme: Theme,
-) {
+    drawn: &mut Drawn,
+) -> (usize, usize) {
     let height = usize::from(area.height);
     let focus = form.position(rows);
     let top = first_shown(focus, rows.len(), height);
@@ -73,15 +90,9 @@ pub(crate) fn draw_rows<K: Clone + PartialEq>(
             _ => None,
         };
         draw_row(frame, line, row, index == focus, editor, theme);
+        drawn.put(line, Spot::Row(index));
     }
-    let more = rows.len().saturating_sub(top + height);
-    if area.height > 1 && (more > 0 || top > 0) {
-        let text = format!(" {top} above, {more} below ");
-        let width = u16::try_from(text.len()).unwrap_or(area.width).min(area.width);
-        let corner = Rect { x: area.right() - width, y: area.bottom() - 1, width, height: 1 };
-        frame.render_widget(Clear, corner);
-        frame.render_widget(Line::styled(text, Theme::quiet()), corner);
-    }
+    (top, rows.len().saturating_sub(top + height))
 }
 
 /// The first of `count` lines that is shown when line `focus` has to be among `height`.
@@ -236,7 +247,12 @@ fn detail<'a, K: Clone + PartialEq>(
             say(" ", &choice.detail, Theme::quiet());
         }
     }
-    let room = usize::from(area.height);
+    lines
+}
+
+/// The lines that there is room for; that some are left out is marked.
+fn cut(mut lines: Vec<Line<'_>>, room: u16) -> Vec<Line<'_>> {
+    let room = usize::from(room);
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         lines.push(Line::styled("  …", Theme::quiet()));
@@ -251,6 +267,7 @@ fn draw_picker<K>(
     row: &Row<'_, K>,
     problem: Option<&str>,
     theme: Theme,
+    drawn: &mut Drawn,
 ) {
     let items = picker.items(&row.kind);
     let several = matches!(row.kind, Kind::List { .. });
@@ -260,7 +277,7 @@ fn draw_picker<K>(
     } else {
         row.label.to_string()
     };
-    let inside = popup(frame, area, 72, height, &title);
+    let inside = popup(frame, area, 72, height, &title, drawn);
     let [top, list, bottom] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
             .areas(inside);
@@ -279,6 +296,10 @@ fn draw_picker<K>(
     if lines.is_empty() {
         frame.render_widget(Line::raw(nothing(row, picker)), list);
     } else {
+        for offset in 0..list.height.min(u16::try_from(lines.len()).unwrap_or(u16::MAX)) {
+            let line = Rect { y: list.y + offset, height: 1, ..list };
+            drawn.put(line, Spot::Item(first + usize::from(offset)));
+        }
         frame.render_widget(Paragraph::new(lines), list);
     }
     let footer = match problem {
@@ -335,6 +356,7 @@ pub(crate) fn popup(
     width: u16,
     height: u16,
     title: &str,
+    drawn: &mut Drawn,
 ) -> Rect {
     let place = area.centered(
         Constraint::Length(width.min(area.width)),
@@ -344,6 +366,7 @@ pub(crate) fn popup(
     let inside = block.inner(place);
     frame.render_widget(Clear, place);
     frame.render_widget(block, place);
+    drawn.put(place, Spot::Cover);
     inside
 }
 

@@ -132,7 +132,7 @@ fn tags_are_added_one_by_one_and_removed() {
     pilot.type_text("web");
     pilot.press("Enter");
     pilot.type_text("te");
-    pilot.press("Enter");
+    pilot.press("Down Enter");
     insta::assert_snapshot!("general-tags", pilot.screen());
     let tags = |pilot: &Pilot| {
         let wizard = pilot.model.wizard.as_ref().unwrap();

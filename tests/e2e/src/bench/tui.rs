@@ -78,7 +78,7 @@ fn on(sim: &Sim) -> anyhow::Result<Vec<Figure>> {
     terminal.until("SHA-256 fingerprint")?;
     terminal.press(&format!("{DOWN}{DOWN}{ENTER}"))?;
     terminal.until("pam (the node's own accounts)")?;
-    terminal.press(&format!("{DOWN}{DOWN}root{ENTER}simulated{ENTER}"))?;
+    terminal.press(&format!("root{ENTER}simulated{ENTER}"))?;
     terminal.until("(typed)")?;
     let begun = Instant::now();
     terminal.press(ENTER)?;

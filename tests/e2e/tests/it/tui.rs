@@ -42,7 +42,7 @@ fn trust(pty: &mut Pty, sim: &Sim) {
 }
 
 fn log_in(pty: &mut Pty, account: &str) {
-    pty.press(&format!("{DOWN}{DOWN}{account}{ENTER}{PASSWORD}{ENTER}{ENTER}"));
+    pty.press(&format!("{account}{ENTER}{PASSWORD}{ENTER}{ENTER}"));
 }
 
 /// From General to the button that creates.
