@@ -48,10 +48,20 @@ enum Mode {
     Pick(Picker),
 }
 
+/// What is being done with a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Browsing,
+    Typing,
+    Picking,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Up,
     Down,
+    /// To the next field, if there is nothing more to say here.
+    Next,
     Stay,
 }
 
@@ -81,14 +91,28 @@ impl<K: Clone + PartialEq> Form<K> {
         Self { focus, index: 0, mode: Mode::Browse, problem: None, then: Then::Down }
     }
 
+    /// What is being done.
+    pub(crate) fn doing(&self) -> Doing {
+        match self.mode {
+            Mode::Browse => Doing::Browsing,
+            Mode::Edit(_) => Doing::Typing,
+            Mode::Pick(_) => Doing::Picking,
+        }
+    }
+
     /// Whether nothing is being typed or picked.
     pub(crate) fn is_browsing(&self) -> bool {
-        matches!(self.mode, Mode::Browse)
+        self.doing() == Doing::Browsing
     }
 
     /// Whether a text is being typed.
     pub(crate) fn is_editing(&self) -> bool {
-        matches!(self.mode, Mode::Edit(_))
+        self.doing() == Doing::Typing
+    }
+
+    /// Whether a text was taken by the key that also presses buttons.
+    pub(crate) fn is_entered(&self) -> bool {
+        self.then == Then::Next
     }
 
     /// Where the focus is.
@@ -116,6 +140,11 @@ impl<K: Clone + PartialEq> Form<K> {
         }
     }
 
+    /// Takes the neighbour of a field that went away.
+    pub(crate) fn settle(&mut self, rows: &[Row<'_, K>]) {
+        self.move_to(self.position(rows), rows);
+    }
+
     fn close(&mut self) {
         self.mode = Mode::Browse;
         self.problem = None;
@@ -126,6 +155,11 @@ impl<K: Clone + PartialEq> Form<K> {
         let index = self.position(rows);
         match (&mut self.mode, self.then) {
             (Mode::Edit(_), Then::Down) => self.move_to(index + 1, rows),
+            (Mode::Edit(_), Then::Next) => {
+                let is_wrong = rows.get(index).is_some_and(|row| !row.problems.is_empty());
+                // What is wrong with it is read where the focus is.
+                if is_wrong { self.close() } else { self.move_to(index + 1, rows) }
+            }
             (Mode::Edit(_), Then::Up) => self.move_to(index.saturating_sub(1), rows),
             (Mode::Edit(_), Then::Stay) => self.close(),
             (Mode::Pick(picker), _) => match rows.get(index).map(|row| &row.kind) {
@@ -218,7 +252,8 @@ impl<K: Clone + PartialEq> Form<K> {
                 self.close();
                 return None;
             }
-            Some(Action::Open | Action::Down) => Then::Down,
+            Some(Action::Open) => Then::Next,
+            Some(Action::Down) => Then::Down,
             Some(Action::Up) => Then::Up,
             _ => {
                 self.problem = None;

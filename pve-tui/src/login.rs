@@ -291,8 +291,14 @@ impl Login {
             },
             Change::Said(entry, text) => {
                 self.sheet.say(entry, text);
+                let entered = self.form.is_editing() && self.form.is_entered();
                 self.form.accept(&self.sheet.rows());
-                None
+                match entry {
+                    // The last thing that was asked for: nobody wants to press the button, too.
+                    Entry::Password | Entry::Token if entered => self.press(Entry::LogIn),
+                    Entry::Code if entered => self.press(Entry::Answer),
+                    _ => None,
+                }
             }
             Change::Reload(_) => self.sheet.probe(),
             Change::Pressed(entry) => self.press(entry),

@@ -186,7 +186,7 @@ impl Runner {
                     let connect = Timeouts::default().connect;
                     let shown = future::join_all(addresses.iter().map(|address| async move {
                         let shown = probe(address, connect).await;
-                        shown.map(Into::into).map_err(|error| whole(&error))
+                        shown.map(Into::into).map_err(|error| brief(&error))
                     }));
                     let shown = shown.await;
                     say(Reply::Say(Message::Probed(addresses, shown)));
@@ -301,6 +301,18 @@ async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
         }
         Err(error) => refused(&error, TOKEN),
     }
+}
+
+/// An error with the cause of all, without what lies between: which layer of a connection failed
+/// is nobody's concern, why is.
+fn brief(error: &dyn StdError) -> String {
+    let mut cause: &dyn StdError = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let text = cause.to_string();
+    let text = text.split_once(" (os error ").map_or(&*text, |(text, _)| text);
+    if error.source().is_some() { format!("{error}: {text}") } else { text.to_owned() }
 }
 
 /// An error with its causes, as one sentence.

@@ -73,6 +73,8 @@ pub(crate) enum Place {
     /// The nth line by which an administrator grants that.
     Grant(usize),
     Console,
+    /// Cores times sockets.
+    Cores,
     /// A line of the summary.
     Line(Key),
 }
@@ -324,7 +326,9 @@ impl Wizard {
                 let there = self.sheet.answers.disks();
                 self.sheet.change(|draft| draft.remove_disk(disk, there));
                 self.sheet.complaints.retain(|(key, _)| key.disk.is_none());
-                self.sheet.refresh()
+                let wish = self.sheet.refresh();
+                self.form.settle(&self.sheet.rows());
+                wish
             }
             Change::Reload(place) => {
                 self.sheet.forget_for(&place);
@@ -370,7 +374,9 @@ impl Wizard {
                 self.go_to(key);
                 None
             }
-            Place::Key(_) | Place::Missing(_) | Place::Grant(_) | Place::Console => None,
+            Place::Key(_) | Place::Missing(_) | Place::Grant(_) | Place::Console | Place::Cores => {
+                None
+            }
         }
     }
 

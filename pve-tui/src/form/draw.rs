@@ -34,19 +34,22 @@ const LABEL: usize = 23;
 const WORD: usize = 9;
 /// Lines about the field that has the focus.
 const DETAIL: u16 = 4;
+/// The width of a list that is open: labels beside it would be cut.
+const PICKER: u16 = 80;
 
 /// Draws the rows, below them what there is to say about the one with the focus, and above all a
-/// list that is open.
+/// list that is open. What is said of the whole form stands before that of its field.
 pub(crate) fn draw<K: Clone + PartialEq>(
     frame: &mut Frame<'_>,
     area: Rect,
     form: &Form<K>,
     rows: &[Row<'_, K>],
     theme: Theme,
+    mut lines: Vec<Line<'static>>,
     drawn: &mut Drawn,
 ) {
     let row = rows.get(form.position(rows));
-    let lines = row.map(|row| detail(form, row, area, theme)).unwrap_or_default();
+    lines.extend(row.map(|row| detail(form, row, area, theme)).unwrap_or_default());
     // A long reason gets more room; the rows are still around the focus.
     let room = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let room = room.clamp(DETAIL, (area.height / 2).max(DETAIL));
@@ -202,12 +205,12 @@ fn word<K>(row: &Row<'_, K>) -> &'static str {
 }
 
 /// What there is to say about a field.
-fn detail<'a, K: Clone + PartialEq>(
-    form: &'a Form<K>,
-    row: &'a Row<'_, K>,
+fn detail<K: Clone + PartialEq>(
+    form: &Form<K>,
+    row: &Row<'_, K>,
     area: Rect,
     theme: Theme,
-) -> Vec<Line<'a>> {
+) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut say = |mark: &str, text: &str, style: Style| {
         let width = usize::from(area.width).saturating_sub(2);
@@ -277,7 +280,7 @@ fn draw_picker<K>(
     } else {
         row.label.to_string()
     };
-    let inside = popup(frame, area, 72, height, &title, drawn);
+    let inside = popup(frame, area, PICKER, height, &title, drawn);
     let [top, list, bottom] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
             .areas(inside);
@@ -304,6 +307,7 @@ fn draw_picker<K>(
     }
     let footer = match problem {
         Some(problem) => Line::styled(format!("! {problem}"), theme.bad()),
+        None if items.is_empty() => Line::default(),
         None => Line::styled(format!("{} of {}", at + 1, items.len()), Theme::quiet()),
     };
     frame.render_widget(footer, bottom);
@@ -315,6 +319,7 @@ fn nothing<K>(row: &Row<'_, K>, picker: &Picker) -> String {
         State::Loading => "loading …".to_owned(),
         State::Failed(reason) => format!("could not be loaded: {reason}"),
         _ if !picker.filter.value().is_empty() => "nothing fits".to_owned(),
+        _ if matches!(row.kind, Kind::List { .. }) => "none there yet".to_owned(),
         State::Empty | State::Ready => "none there".to_owned(),
     }
 }

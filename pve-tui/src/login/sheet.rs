@@ -156,7 +156,7 @@ impl Sheet {
             let Some(code) = self.code.take() else {
                 return missing(Entry::Code, "the code is missing");
             };
-            self.busy = Some("checking the second factor …");
+            self.busy = Some("checking the second factor");
             return Ok(Wish::Factor { kind: self.factor.clone(), code });
         }
         if !matches!(self.connection, Connection::Trusted(_)) {
@@ -167,7 +167,7 @@ impl Sheet {
             let Some(token) = self.token.take() else {
                 return missing(Entry::Token, "the token is missing (user@realm!name=secret)");
             };
-            self.busy = Some("trying the token …");
+            self.busy = Some("trying the token");
             return Ok(Wish::Token { token, keep });
         }
         if self.user.is_empty() {
@@ -182,7 +182,7 @@ impl Sheet {
         let Some(password) = self.password.take() else {
             return missing(Entry::Password, "the password is missing");
         };
-        self.busy = Some("logging in … a refusal takes the server three seconds");
+        self.busy = Some("logging in; a refusal takes the server three seconds");
         Ok(Wish::Password { user, password, keep })
     }
 

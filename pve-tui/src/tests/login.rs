@@ -75,7 +75,7 @@ fn an_accepted_certificate_is_pinned_and_remembered_only_if_so_chosen() {
         pilot.type_text("root");
         pilot.press("Enter");
         pilot.type_text("secret?");
-        pilot.press("Enter Enter");
+        pilot.press("Enter");
         let Some(Wish::Password { user, password, keep }) = pilot.wishes.last() else {
             panic!("no login")
         };
@@ -125,7 +125,7 @@ fn a_refused_login_says_so_and_forgets_the_password() {
     pilot.press("Enter");
     pilot.type_text("wrong");
     insta::assert_snapshot!("login-typing", pilot.screen());
-    pilot.press("Enter Enter");
+    pilot.press("Enter");
     insta::assert_snapshot!("login-busy", pilot.screen());
     let Some(Wish::Password { user, .. }) = pilot.wishes.last() else { panic!("no login") };
     assert_eq!(user.to_string(), "root@pve");
@@ -142,13 +142,16 @@ fn a_second_factor_is_asked_for_and_answered() {
     pilot.type_text("root");
     pilot.press("Enter");
     pilot.type_text("secret");
-    pilot.press("Enter Enter");
+    pilot.press("Enter");
     let mut factors = Factors::default();
     (factors.totp, factors.recovery) = (true, Some(vec![0, 3]));
     pilot.send(Message::Reached(Ok(Reached::Factor(factors))));
     insta::assert_snapshot!("login-factor", pilot.screen());
     pilot.type_text("123456");
-    pilot.press("Enter Enter");
+    // Going on is not yet answering.
+    pilot.press("Tab");
+    assert!(!pilot.wishes.iter().any(|wish| matches!(wish, Wish::Factor { .. })));
+    pilot.press("Enter");
     let Some(Wish::Factor { kind, code }) = pilot.wishes.last() else { panic!("no answer") };
     assert_eq!((kind.as_str(), code.expose_secret()), ("totp", "123456"));
     pilot.send(Message::Reached(Err("the code was not accepted".to_owned())));
@@ -175,7 +178,7 @@ fn a_token_is_an_alternative() {
     insta::assert_snapshot!("login-token", pilot.screen());
     pilot.press("Down");
     pilot.type_text("ops@pve!ci=x?");
-    pilot.press("Enter Enter");
+    pilot.press("Enter");
     let Some(Wish::Token { token, .. }) = pilot.wishes.last() else { panic!("no token") };
     assert_eq!(token.expose_secret(), "ops@pve!ci=x?");
     assert!(!pilot.screen().contains("x?"));
@@ -212,7 +215,7 @@ fn going_to_the_login_and_leaving_there_asks_before_answers_are_lost() {
 #[test]
 fn a_secret_is_taken_as_it_is_typed_or_pasted() {
     let secret = |pilot: &mut Pilot| {
-        pilot.press("Enter Enter");
+        pilot.press("Enter");
         let Some(Wish::Password { password, .. }) = pilot.wishes.pop() else { panic!("no login") };
         password.expose_secret().to_owned()
     };
@@ -261,9 +264,12 @@ fn an_account_may_be_typed_whole_whatever_became_of_the_realms() {
             pilot.type_text(typed);
             pilot.press("Enter");
             pilot.send(Message::Realms(at("pve1.example.org"), answer));
+            // Who logs in where is on the screen before anything is sent.
+            let screen = pilot.screen();
+            assert!(!screen.contains("@pve") && !screen.contains("@pam"), "{screen}");
         }
         pilot.type_text("secret");
-        pilot.press("Enter Enter");
+        pilot.press("Enter");
         let Some(Wish::Password { user, .. }) = pilot.wishes.pop() else { panic!("no login") };
         user.to_string()
     };
@@ -306,7 +312,7 @@ fn of_several_addresses_each_certificate_is_asked_about_and_those_that_answer_co
     insta::assert_snapshot!("login-several", pilot.screen());
     pilot.press("End Up Up");
     pilot.type_text("root");
-    pilot.press("Enter x Enter Enter");
+    pilot.press("Enter x Enter");
     let Some(Wish::Password { keep, .. }) = pilot.wishes.pop() else { panic!("no login") };
     assert_eq!(keep.pins, [(at(three)[2].clone(), OTHER.parse().unwrap())]);
 }
@@ -340,6 +346,13 @@ fn what_was_typed_is_what_is_taken_unless_somebody_moved() {
     pilot.type_text("192.0.2.1");
     pilot.press("Down Enter");
     assert_eq!(asked(&mut pilot), at("192.0.2.11"));
+    // What is exactly so, wherever it stands among what fits.
+    let other = |address| Known { name: String::new(), addresses: at(address), ..known(PIN) };
+    let mut pilot = Pilot::at_login(vec![other("192.0.2.1:80"), other("192.0.2.1:8")]);
+    pilot.type_text("192.0.2.1:8");
+    assert!(pilot.screen().contains("> 192.0.2.1:8 "), "{}", pilot.screen());
+    pilot.press("Enter");
+    assert_eq!(asked(&mut pilot), at("192.0.2.1:8"));
     // By its name, and by its address.
     for typed in ["lab", "192.0.2.11:8006"] {
         let mut pilot = begin();

@@ -94,7 +94,7 @@ fn a_password_is_nowhere_on_the_screen() {
         pilot.type_text(&c.to_string());
         assert!(!pilot.screen().contains("hunter2"));
     }
-    pilot.press("Enter");
+    pilot.press("Tab");
     let screen = pilot.screen();
     assert!(!screen.contains("hunter2") && !screen.contains("*******"), "{screen}");
 }
@@ -203,4 +203,19 @@ fn the_mouse_logs_in_and_chooses_what_is_offered() {
     pilot.click("[ Log in ]");
     pilot.click("[ Log in ]");
     assert!(matches!(pilot.wishes.last(), Some(crate::login::Wish::Password { .. })));
+}
+
+#[test]
+fn a_wrong_value_keeps_the_focus_so_that_its_reason_is_read() {
+    let mut pilot = Pilot::in_wizard(World::default());
+    pilot.press("PgDn PgDn PgDn PgDn PgDn PgDn Down Down Down Down");
+    pilot.type_text("zz");
+    pilot.press("Enter");
+    let screen = pilot.screen();
+    assert!(
+        screen.contains(">! MAC address") && screen.contains("is not a MAC address"),
+        "{screen}"
+    );
+    pilot.press("Enter z Down");
+    assert!(pilot.screen().contains(">  Firewall"));
 }
