@@ -129,17 +129,36 @@ async fn a_signal_at_a_question_for_a_secret_gives_the_terminal_back() {
         for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
             let mut pty = shell(&format!("\"$0\" {create}; echo \"ended $?\"; read -r line"));
             pty.until_text("Password of root@pam:");
-            pty.press("hidden");
             let wizard = child(pty.process(), "pve-tui").unwrap();
             send(wizard, signal);
             pty.until_text(&format!("ended {}", 128 + signal.as_raw()));
             pty.press("seen by the shell");
             pty.until_text("seen by the shell");
-            assert!(!pty.screen().contents().contains("hidden"));
             pty.press("\n");
             pty.end();
         }
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_typed_as_soon_as_it_is_asked_for_is_not_seen() {
+    let scene = Scene::start("9.1", Vec::new()).await;
+    let (address, pin) = (scene.server.address(), scene.server.identity.fingerprint());
+    let (address, pin) = (address.to_string(), pin.to_string());
+    let user = "root@pam";
+    let arguments = ["create", "--server", &address, "--fingerprint", &pin, "--user", user];
+    tokio::task::block_in_place(|| {
+        let mut pty = start(&arguments, &[]);
+        pty.until_text("Password of root@pam:");
+        pty.press(" hidden \r");
+        pty.until_text("Create this VM?");
+        assert!(!pty.screen().contents().contains("hidden"));
+        pty.press("n\r");
+        assert_eq!(pty.end(), 2);
+    });
+    let seen = scene.server.seen();
+    let login = seen.iter().find(|seen| seen.line().ends_with("/access/ticket")).unwrap();
+    assert_eq!(login.form()["password"], " hidden ");
 }
 
 #[test]
