@@ -15,6 +15,7 @@ use pve_api::Challenge;
 use pve_api::Client;
 use pve_api::Error;
 use pve_api::Login;
+use pve_api::ProbeError;
 use pve_api::Server;
 use pve_api::Settings;
 use pve_api::Timeouts;
@@ -186,7 +187,7 @@ impl Runner {
                     let connect = Timeouts::default().connect;
                     let shown = future::join_all(addresses.iter().map(|address| async move {
                         let shown = probe(address, connect).await;
-                        shown.map(Into::into).map_err(|error| brief(&error))
+                        shown.map(Into::into).map_err(|error| unreachable(&error))
                     }));
                     let shown = shown.await;
                     say(Reply::Say(Message::Probed(addresses, shown)));
@@ -303,16 +304,19 @@ async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
     }
 }
 
-/// An error with the cause of all, without what lies between: which layer of a connection failed
-/// is nobody's concern, why is.
-fn brief(error: &dyn StdError) -> String {
+/// Why no certificate could be had.
+fn unreachable(error: &ProbeError) -> String {
     let mut cause: &dyn StdError = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    let text = cause.to_string();
-    let text = text.split_once(" (os error ").map_or(&*text, |(text, _)| text);
-    if error.source().is_some() { format!("{error}: {text}") } else { text.to_owned() }
+    let cause = cause.to_string();
+    match (error, cause.split_once(" (os error ")) {
+        // Which layer of a connection failed is nobody's concern.
+        (ProbeError::Connect { .. }, Some((words, _))) => format!("{error}: {words}"),
+        (ProbeError::Connect { .. }, None) => format!("{error}: {cause}"),
+        _ => whole(error),
+    }
 }
 
 /// An error with its causes, as one sentence.

@@ -225,13 +225,20 @@ fn detail<K: Clone + PartialEq>(
     for problem in &row.problems {
         say("!", problem, theme.bad());
     }
-    if let State::Failed(reason) = &row.state {
-        let again = keys::shown(Action::Reload);
-        say("!", &format!("could not be loaded: {reason} ({again} asks again)"), theme.bad());
-    }
-    if row.state == State::Empty {
-        let again = keys::shown(Action::Reload);
-        say("~", &format!("the server has none ({again} asks again)"), theme.note());
+    let again = keys::shown(Action::Reload);
+    match &row.state {
+        // A problem may have told why already.
+        State::Failed(reason) if row.problems.iter().any(|text| text.contains(reason)) => {
+            say("~", &format!("{again} asks again"), theme.note());
+        }
+        State::Failed(reason) => {
+            say("!", &format!("could not be loaded: {reason} ({again} asks again)"), theme.bad());
+        }
+        State::Empty => {
+            let text = format!("the server shows this account none ({again} asks again)");
+            say("~", &text, theme.note());
+        }
+        State::Loading | State::Ready => {}
     }
     if let (Some(reason), true) = (row.lock, form.problem.is_none()) {
         say("=", &format!("locked: {reason}"), theme.note());
