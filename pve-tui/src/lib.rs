@@ -72,9 +72,13 @@ pub async fn run(options: Options, files: Files) -> anyhow::Result<()> {
     }
     let (known, pins) = (known::load(&files)?, files.pins()?);
     let mut model = Model::new(known, pins, templates, draft, Theme { colours });
-    let first = match options.server.as_slice() {
-        [] => None,
-        servers => model.login.with_server(&servers.join(","))?.map(Effect::Login),
+    let server = match options.server.as_slice() {
+        [] => files.servers()?.default,
+        servers => Some(servers.join(",")),
+    };
+    let first = match server {
+        None => None,
+        Some(server) => model.login.with_server(&server)?.map(Effect::Login),
     };
     let mut screen = Screen::take(options.mouse).context("cannot use the terminal")?;
     Box::pin(runner::run(&mut screen, model, files, first)).await

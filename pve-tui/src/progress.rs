@@ -86,6 +86,10 @@ impl Progress {
         };
         for line in event.wire().message.lines() {
             let line: String = line.chars().filter(|c| !c.is_control()).collect();
+            // Of how far a copy is only the last word counts.
+            if is_copying(&line) && self.log.last().is_some_and(|(_, last)| is_copying(last)) {
+                self.log.pop();
+            }
             self.log.push((tone, line));
         }
     }
@@ -207,6 +211,11 @@ impl Progress {
              us; but {rest} set up from here, so what is not done yet stays undone."
         )
     }
+}
+
+/// Whether a line of a task says how far a copy is.
+fn is_copying(line: &str) -> bool {
+    line.trim_start().starts_with("transferred ") && line.ends_with("%)")
 }
 
 fn explain(failure: &Failure, lines: &mut Vec<(Tone, String)>) {

@@ -177,13 +177,15 @@ fn hints(model: &Model) -> Vec<(Action, &'static str)> {
             leave,
         ],
         (None, Doing::Browsing, Part::Wizard) => browsing(model.wizard.as_ref(), help, leave),
-        (None, Doing::Browsing, Part::Progress) => vec![
-            help,
-            (Action::PageUp, "scroll up"),
-            (Action::PageDown, "scroll down"),
-            (Action::Open, "choose"),
-            leave,
-        ],
+        (None, Doing::Browsing, Part::Progress) => {
+            let mut hints =
+                vec![help, (Action::PageUp, "scroll up"), (Action::PageDown, "scroll down")];
+            if model.progress.as_ref().is_some_and(|progress| progress.end.is_some()) {
+                hints.push((Action::Open, "choose"));
+            }
+            hints.push(leave);
+            hints
+        }
     }
 }
 

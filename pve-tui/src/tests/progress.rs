@@ -285,3 +285,21 @@ fn leaving_after_nothing_was_made_asks_before_answers_are_lost() {
     pilot.press("Ctrl-c");
     assert!(pilot.model.quit);
 }
+
+#[test]
+fn of_how_far_a_copy_is_only_the_last_word_is_kept() {
+    let mut pilot = creating();
+    let say = |pilot: &mut Pilot, text: &str| {
+        let line = json!({ "line": { "stream": "stdout", "text": text } });
+        event(pilot, Step::CreatingThroughApi, &line);
+    };
+    for text in ["transferred 0.0 B of 1.0 GiB (0.00%)", "transferred 1.0 GiB of 1.0 GiB (100.00%)"]
+    {
+        say(&mut pilot, text);
+    }
+    say(&mut pilot, "scsi0: successfully created disk");
+    say(&mut pilot, "transferred 0.0 B of 2.0 GiB (0.00%)");
+    let screen = pilot.screen();
+    assert!(!screen.contains("1.0 GiB (0.00%)"), "{screen}");
+    assert!(screen.contains("(100.00%)") && screen.contains("2.0 GiB (0.00%)"), "{screen}");
+}

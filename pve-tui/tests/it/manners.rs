@@ -184,6 +184,20 @@ fn what_is_pasted_arrives_as_text() {
 }
 
 #[test]
+fn the_server_that_is_the_default_is_taken_when_none_is_named() {
+    let configuration = tempfile::tempdir().unwrap();
+    let directory = configuration.path().join("pve-tui");
+    std::fs::create_dir(&directory).unwrap();
+    let servers = "default = 'lab'\n[servers.lab]\naddresses = ['127.0.0.1:1', '127.0.0.1:2']";
+    std::fs::write(directory.join("servers.toml"), servers).unwrap();
+    let mut pty = start(&[], &[("XDG_CONFIG_HOME", configuration.path().to_str().unwrap())]);
+    pty.until_text("cannot connect to 127.0.0.1:1: Connection refused");
+    pty.until_text("127.0.0.1:1, 127.0.0.1:2");
+    pty.press(CTRL_C);
+    assert_eq!(pty.end(), 0);
+}
+
+#[test]
 fn without_colours_none_is_written() {
     // Something that is coloured otherwise: a server that cannot be reached.
     let arguments = ["--server", "127.0.0.1:1"];
