@@ -4,8 +4,10 @@
 //! whoever owns the values takes that in, or refuses it with a reason.
 
 mod draw;
+mod list;
 mod picker;
 mod row;
+mod text;
 
 use crossterm::event::Event;
 use crossterm::event::KeyEvent;
@@ -17,16 +19,16 @@ use crate::keys::Action;
 use crate::keys::action;
 use crate::keys::typed;
 
-pub(crate) use draw::clipped;
 pub(crate) use draw::draw;
 pub(crate) use draw::draw_rows;
 pub(crate) use draw::draw_rule;
 pub(crate) use draw::popup;
-pub(crate) use draw::wrapped;
 use picker::Picker;
 pub(crate) use row::Kind;
 pub(crate) use row::Row;
 pub(crate) use row::State;
+pub(crate) use text::clipped;
+pub(crate) use text::wrapped;
 
 /// A form: where the focus is, and what is being done there.
 #[derive(Clone)]

@@ -11,6 +11,7 @@ pub mod connect;
 mod drawn;
 mod form;
 pub mod headless;
+mod hints;
 mod keys;
 mod known;
 mod log;

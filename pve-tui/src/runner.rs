@@ -10,6 +10,7 @@ use crossterm::event::MouseButton;
 use crossterm::event::MouseEventKind;
 use futures_util::StreamExt as _;
 use futures_util::future;
+use pve_api::Address;
 use pve_api::ApiToken;
 use pve_api::Challenge;
 use pve_api::Client;
@@ -19,6 +20,7 @@ use pve_api::ProbeError;
 use pve_api::Server;
 use pve_api::Settings;
 use pve_api::Timeouts;
+use pve_api::Trust;
 use pve_api::probe;
 use pve_provision::create;
 use pve_provision::create::Found;
@@ -181,34 +183,8 @@ impl Runner {
         let sender = self.sender.clone();
         let say = move |reply| drop(sender.send(reply));
         match wish {
-            Wish::Probe(addresses) => {
-                self.server = None;
-                tokio::spawn(async move {
-                    let connect = Timeouts::default().connect;
-                    let shown = future::join_all(addresses.iter().map(|address| async move {
-                        let shown = probe(address, connect).await;
-                        shown.map(Into::into).map_err(|error| unreachable(&error))
-                    }));
-                    let shown = shown.await;
-                    say(Reply::Say(Message::Probed(addresses, shown)));
-                });
-            }
-            Wish::Realms(addresses, trust) => {
-                let timeouts = Timeouts::default();
-                let settings = Settings { addresses: addresses.clone(), trust, timeouts };
-                match Server::new(&settings) {
-                    Err(error) => say(Reply::Say(Message::Realms(addresses, Err(whole(&error))))),
-                    Ok(server) => {
-                        self.server = Some(server.clone());
-                        tokio::spawn(async move {
-                            let realms = server.realms().await;
-                            let realms =
-                                realms.map(|list| list.items).map_err(|error| explain(&error));
-                            say(Reply::Say(Message::Realms(addresses, realms)));
-                        });
-                    }
-                }
-            }
+            Wish::Probe(addresses) => self.probe(addresses),
+            Wish::Realms(addresses, trust) => self.realms(addresses, trust),
             Wish::Password { user, password, keep } => {
                 let Some(server) = self.server.clone() else { return };
                 tokio::spawn(async move {
@@ -236,6 +212,38 @@ impl Runner {
                         Ok(client) => Reply::In(client, keep),
                         Err(error) => refused(&error, CODE),
                     });
+                });
+            }
+        }
+    }
+
+    /// Looks at all certificates side by side.
+    fn probe(&mut self, addresses: Vec<Address>) {
+        self.server = None;
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            let connect = Timeouts::default().connect;
+            let shown = future::join_all(addresses.iter().map(|address| async move {
+                let shown = probe(address, connect).await;
+                shown.map(Into::into).map_err(|error| unreachable(&error))
+            }));
+            let shown = shown.await;
+            let _ = sender.send(Reply::Say(Message::Probed(addresses, shown)));
+        });
+    }
+
+    fn realms(&mut self, addresses: Vec<Address>, trust: Trust) {
+        let sender = self.sender.clone();
+        let say = move |message| drop(sender.send(Reply::Say(message)));
+        let settings = Settings { addresses, trust, timeouts: Timeouts::default() };
+        match Server::new(&settings) {
+            Err(error) => say(Message::Realms(settings.addresses, Err(whole(&error)))),
+            Ok(server) => {
+                self.server = Some(server.clone());
+                tokio::spawn(async move {
+                    let realms = server.realms().await;
+                    let realms = realms.map(|list| list.items).map_err(|error| explain(&error));
+                    say(Message::Realms(settings.addresses, realms));
                 });
             }
         }

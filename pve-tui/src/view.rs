@@ -18,21 +18,17 @@ use crate::drawn::Drawn;
 use crate::drawn::Spot;
 use crate::drawn::more;
 use crate::form;
-use crate::form::Doing;
 use crate::form::clipped;
 use crate::form::draw_rule;
 use crate::form::popup;
 use crate::form::wrapped;
-use crate::keys;
-use crate::keys::Action;
+use crate::hints;
 use crate::keys::BINDINGS;
-use crate::login::Entry;
 use crate::progress;
 use crate::progress::Progress;
 use crate::progress::Tone;
 use crate::style::Theme;
 use crate::wizard::Page;
-use crate::wizard::Place;
 use crate::wizard::Wizard;
 
 /// The smallest terminal in which nothing is lost.
@@ -81,7 +77,8 @@ pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) -> Drawn {
             draw_login(frame, body, model, &mut drawn);
         }
     }
-    frame.render_widget(footer(model, bottom), bottom);
+    let hints = clipped(&hints::line(model), usize::from(bottom.width));
+    frame.render_widget(Line::styled(hints, Theme::quiet()), bottom);
     match &model.overlay {
         Some(Overlay::Help(scroll)) => help(frame, area, *scroll, &mut drawn),
         Some(Overlay::Request(scroll)) => request(frame, area, *scroll, model, &mut drawn),
@@ -124,97 +121,6 @@ fn tab_line(wizard: &Wizard, area: Rect, drawn: &mut Drawn) -> Line<'static> {
     }
     Line::from(spans)
 }
-
-/// The keys that matter most where somebody is.
-fn footer(model: &Model, area: Rect) -> Line<'static> {
-    let first = |action| keys::shown(action).split(", ").next().unwrap_or_default();
-    let hints: Vec<String> =
-        hints(model).iter().map(|(action, what)| format!("{} {what}", first(*action))).collect();
-    Line::styled(clipped(&hints.join("  "), usize::from(area.width)), Theme::quiet())
-}
-
-fn hints(model: &Model) -> Vec<(Action, &'static str)> {
-    let doing = match (model.part, &model.wizard) {
-        (Part::Login, _) => model.login.form.doing(),
-        (Part::Wizard, Some(wizard)) => wizard.form.doing(),
-        _ => Doing::Browsing,
-    };
-    let help = (Action::Help, "help");
-    let leave = (Action::Quit, "leave");
-    match (&model.overlay, doing, model.part) {
-        (Some(Overlay::Leave(_)), ..) => vec![(Action::Open, "leaves"), (Action::Back, "stays")],
-        (Some(_), ..) => vec![
-            (Action::Back, "close"),
-            (Action::Down, "scroll"),
-            (Action::PageDown, "a page"),
-            (Action::Last, "to the end"),
-        ],
-        (None, Doing::Typing, Part::Login) => {
-            let enter = match model.login.form.focus() {
-                Entry::Password | Entry::Token => "log in",
-                Entry::Code => "answer",
-                _ => "take it",
-            };
-            vec![(Action::Open, enter), (Action::Back, "give up")]
-        }
-        (None, Doing::Typing, _) => vec![
-            (Action::Open, "take it"),
-            (Action::Back, "give up"),
-            (Action::PageDown, "take it, next screen"),
-        ],
-        (None, Doing::Picking, _) => vec![
-            (Action::Open, "take it"),
-            (Action::Down, "next"),
-            (Action::PageDown, "a page"),
-            (Action::Reload, "ask again"),
-            (Action::Back, "close"),
-        ],
-        (None, Doing::Browsing, Part::Login) => vec![
-            help,
-            (Action::Down, "next field"),
-            (Action::Open, "change"),
-            (Action::Reload, "connect again"),
-            leave,
-        ],
-        (None, Doing::Browsing, Part::Wizard) => browsing(model.wizard.as_ref(), help, leave),
-        (None, Doing::Browsing, Part::Progress) => {
-            let mut hints =
-                vec![help, (Action::PageUp, "scroll up"), (Action::PageDown, "scroll down")];
-            if model.progress.as_ref().is_some_and(|progress| progress.end.is_some()) {
-                hints.push((Action::Open, "choose"));
-            }
-            hints.push(leave);
-            hints
-        }
-    }
-}
-
-type Hint = (Action, &'static str);
-
-/// What can be done with a field, and where one goes from it.
-fn browsing(wizard: Option<&Wizard>, help: Hint, leave: Hint) -> Vec<Hint> {
-    let change = (Action::Open, "change");
-    let next = (Action::PageDown, "next");
-    let back = (Action::PageUp, "back");
-    let default = (Action::Reset, "default");
-    match wizard.map(|wizard| (&wizard.sheet, wizard.form.focus())) {
-        Some((_, Place::Disk(_))) => {
-            vec![help, change, (Action::Reset, "remove"), next, back, leave]
-        }
-        Some((_, Place::AddDisk)) => vec![help, (Action::Open, "add"), next, back, leave],
-        Some((_, Place::Template(_))) => vec![help, (Action::Open, "choose"), next, back, leave],
-        Some((_, Place::Create)) => vec![help, (Action::Open, "create"), REQUEST, back, leave],
-        Some((_, Place::Problem(..) | Place::Note(..) | Place::Line(_))) => {
-            vec![help, (Action::Open, "go to the field"), REQUEST, back, leave]
-        }
-        Some((sheet, _)) if sheet.disk.is_some() => {
-            vec![help, change, default, (Action::Back, "all disks"), next, leave]
-        }
-        _ => vec![help, change, default, next, back, leave],
-    }
-}
-
-const REQUEST: Hint = (Action::Request, "the request");
 
 fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model, drawn: &mut Drawn) {
     let sheet = &model.login.sheet;

@@ -287,24 +287,7 @@ impl Wizard {
 
     fn apply(&mut self, change: Change<Place>) -> Option<Wish> {
         match change {
-            Change::Said(Place::Key(key), text) => {
-                let table = key.field.row();
-                if text.trim().is_empty() && table.empty.is_empty() {
-                    self.sheet.change(|draft| draft.unsay(key));
-                } else {
-                    match Value::parse(table.input, &text) {
-                        Ok(value) => self.sheet.change(|draft| draft.say(key, value)),
-                        Err(problem) => {
-                            self.form.refuse(problem.to_string());
-                            return None;
-                        }
-                    }
-                }
-                self.sheet.heard(key);
-                let wish = self.sheet.refresh();
-                self.form.accept(&self.sheet.rows());
-                wish
-            }
+            Change::Said(Place::Key(key), text) => self.said(key, &text),
             Change::Flag(Place::Key(key), flag) => {
                 self.sheet.change(|draft| draft.say(key, flag));
                 self.sheet.heard(key);
@@ -337,6 +320,26 @@ impl Wizard {
             Change::Pressed(place) => self.press(place),
             _ => None,
         }
+    }
+
+    /// Takes in a text; one that cannot be read stays as it was typed.
+    fn said(&mut self, key: Key, text: &str) -> Option<Wish> {
+        let table = key.field.row();
+        if text.trim().is_empty() && table.empty.is_empty() {
+            self.sheet.change(|draft| draft.unsay(key));
+        } else {
+            match Value::parse(table.input, text) {
+                Ok(value) => self.sheet.change(|draft| draft.say(key, value)),
+                Err(problem) => {
+                    self.form.refuse(problem.to_string());
+                    return None;
+                }
+            }
+        }
+        self.sheet.heard(key);
+        let wish = self.sheet.refresh();
+        self.form.accept(&self.sheet.rows());
+        wish
     }
 
     fn press(&mut self, place: Place) -> Option<Wish> {

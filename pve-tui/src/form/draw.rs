@@ -15,11 +15,13 @@ use tui_input::Input;
 
 use super::Form;
 use super::Mode;
-use super::picker::Item;
-use super::picker::Picker;
+use super::list::draw_picker;
 use super::row::Kind;
 use super::row::Row;
 use super::row::State;
+use super::text::clipped;
+use super::text::padded;
+use super::text::wrapped;
 use crate::drawn::Drawn;
 use crate::drawn::Spot;
 use crate::drawn::more;
@@ -34,8 +36,6 @@ const LABEL: usize = 23;
 const WORD: usize = 9;
 /// Lines about the field that has the focus.
 const DETAIL: u16 = 4;
-/// The width of a list that is open: labels beside it would be cut.
-const PICKER: u16 = 80;
 
 /// Draws the rows, below them what there is to say about the one with the focus, and above all a
 /// list that is open. What is said of the whole form stands before that of its field.
@@ -99,7 +99,7 @@ pub(crate) fn draw_rows<K: Clone + PartialEq>(
 }
 
 /// The first of `count` lines that is shown when line `focus` has to be among `height`.
-fn first_shown(focus: usize, count: usize, height: usize) -> usize {
+pub(super) fn first_shown(focus: usize, count: usize, height: usize) -> usize {
     focus.saturating_sub(height / 2).min(count.saturating_sub(height))
 }
 
@@ -161,7 +161,7 @@ fn draw_row<K>(
 }
 
 /// What is typed, as far as there is room around the cursor.
-fn typed(input: &Input, secret: bool, width: usize) -> String {
+pub(super) fn typed(input: &Input, secret: bool, width: usize) -> String {
     let scroll = input.visual_scroll(width.saturating_sub(1));
     if secret {
         return "*".repeat(input.value().chars().count().saturating_sub(scroll));
@@ -270,97 +270,6 @@ fn cut(mut lines: Vec<Line<'_>>, room: u16) -> Vec<Line<'_>> {
     lines
 }
 
-fn draw_picker<K>(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    picker: &Picker,
-    row: &Row<'_, K>,
-    problem: Option<&str>,
-    theme: Theme,
-    drawn: &mut Drawn,
-) {
-    let items = picker.items(&row.kind);
-    let several = matches!(row.kind, Kind::List { .. });
-    let height = u16::try_from(items.len()).unwrap_or(u16::MAX).clamp(1, 100) + 4;
-    let title = if several {
-        format!("{}: Enter adds and removes, Esc closes", row.label)
-    } else {
-        row.label.to_string()
-    };
-    let inside = popup(frame, area, PICKER, height, &title, drawn);
-    let [top, list, bottom] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
-            .areas(inside);
-    let before = if several { "Type to filter or add: " } else { "Type to filter: " };
-    let width = usize::from(top.width).saturating_sub(before.len());
-    let shown = typed(&picker.filter, false, width);
-    frame.render_widget(Line::raw(format!("{before}{shown}")), top);
-    let x = before.len() + picker.filter.visual_cursor().min(width);
-    frame.set_cursor_position(Position::new(top.x + u16::try_from(x).unwrap_or(0), top.y));
-    let at = picker.position(&row.kind, &items);
-    let height = usize::from(list.height);
-    let first = first_shown(at, items.len(), height);
-    let lines = items.iter().enumerate().skip(first).take(height);
-    let lines: Vec<Line<'_>> =
-        lines.map(|(index, item)| item_line(item, index == at, list)).collect();
-    if lines.is_empty() {
-        frame.render_widget(Line::raw(nothing(row, picker)), list);
-    } else {
-        for offset in 0..list.height.min(u16::try_from(lines.len()).unwrap_or(u16::MAX)) {
-            let line = Rect { y: list.y + offset, height: 1, ..list };
-            drawn.put(line, Spot::Item(first + usize::from(offset)));
-        }
-        frame.render_widget(Paragraph::new(lines), list);
-    }
-    let footer = match problem {
-        Some(problem) => Line::styled(format!("! {problem}"), theme.bad()),
-        None if items.is_empty() => Line::default(),
-        None => Line::styled(format!("{} of {}", at + 1, items.len()), Theme::quiet()),
-    };
-    frame.render_widget(footer, bottom);
-}
-
-/// Why the list is empty.
-fn nothing<K>(row: &Row<'_, K>, picker: &Picker) -> String {
-    match &row.state {
-        State::Loading => "loading …".to_owned(),
-        State::Failed(reason) => format!("could not be loaded: {reason}"),
-        _ if !picker.filter.value().is_empty() => "nothing fits".to_owned(),
-        _ if matches!(row.kind, Kind::List { .. }) => "none there yet".to_owned(),
-        State::Empty | State::Ready => "none there".to_owned(),
-    }
-}
-
-fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect) -> Line<'a> {
-    let check = match item.checked {
-        Some(true) => "[x] ",
-        Some(false) if !item.typed => "[ ] ",
-        _ => "",
-    };
-    let mark = if focused { ">" } else { " " };
-    let label = match (item.typed, item.checked) {
-        (true, Some(_)) => format!("add '{}'", item.label),
-        (true, None) => format!("take '{}' as it is", item.label),
-        _ => item.label.to_owned(),
-    };
-    let detail = match item.unusable {
-        Some(reason) => format!("{} (cannot be taken: {reason})", item.detail),
-        None => item.detail.to_owned(),
-    };
-    let style = if focused { Theme::focus() } else { Style::new() };
-    let text = format!("{check}{label}");
-    let room = usize::from(area.width).saturating_sub(2);
-    let text = clipped(&text, room);
-    let left = room.saturating_sub(Span::raw(&text).width() + 2);
-    Line::from(vec![
-        Span::raw(mark),
-        Span::raw(" "),
-        Span::styled(text, style),
-        Span::raw("  "),
-        Span::styled(clipped(detail.trim(), left), Theme::quiet()),
-    ])
-}
-
 /// Clears a place in the middle, draws a frame around it, and gives what is inside.
 pub(crate) fn popup(
     frame: &mut Frame<'_>,
@@ -382,75 +291,9 @@ pub(crate) fn popup(
     inside
 }
 
-/// The text as wide as it may be; what is cut off is marked.
-pub(crate) fn clipped(text: &str, width: usize) -> String {
-    if Span::raw(text).width() <= width {
-        return text.to_owned();
-    }
-    let mut short = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        used += Span::raw(c.to_string()).width();
-        if used + 1 > width {
-            break;
-        }
-        short.push(c);
-    }
-    if width > 0 {
-        short.push('…');
-    }
-    short
-}
-
-fn padded(text: &str, width: usize) -> String {
-    let text = clipped(text, width);
-    let gap = width.saturating_sub(Span::raw(&text).width());
-    format!("{text}{}", " ".repeat(gap))
-}
-
-/// The text in lines that are no wider than there is room, broken between words.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let words = line.trim_start_matches(' ');
-        let indent = &line[..(line.len() - words.len()).min(width / 2)];
-        let mut current = indent.to_owned();
-        for word in words.split(' ') {
-            let mut word = word;
-            let wide = |text: &str| Span::raw(text).width();
-            if current != indent && wide(&current) + 1 + wide(word) > width {
-                lines.push(std::mem::replace(&mut current, indent.to_owned()));
-            }
-            if current != indent {
-                current.push(' ');
-            }
-            // A word that is longer than a line is broken anywhere.
-            let room = width - indent.len().min(width);
-            while current == indent && room > 0 && wide(word) > room {
-                let cut = word.char_indices().nth(room).map_or(word.len(), |(at, _)| at);
-                lines.push(format!("{indent}{}", &word[..cut]));
-                word = &word[cut..];
-            }
-            current.push_str(word);
-        }
-        lines.push(current);
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_is_broken_between_words_and_words_only_where_they_must() {
-        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
-        assert_eq!(wrapped("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
-        assert_eq!(wrapped("", 3), [""; 0]);
-        assert_eq!(wrapped("  a b cde", 5), ["  a b", "  cde"]);
-        assert_eq!(clipped("abcdef", 4), "abc…");
-        assert_eq!(clipped("漢字漢字", 5), "漢字…");
-    }
 
     #[test]
     fn the_focus_is_always_among_the_lines_that_are_shown() {
