@@ -1,6 +1,7 @@
 //! The body of `POST /api/vm/install`, read field by field so that an error can name the field.
 
 use std::fmt;
+use std::io;
 
 use secrecy::SecretString;
 use serde_json::Map;
@@ -12,6 +13,17 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Invalid(pub(crate) String);
+
+/// Why there is no plan.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// The request cannot be carried out as it is.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The cluster's file system (`PVE_DIR`) does not tell which nodes there are.
+    #[error("the cluster's nodes cannot be read (PVE_DIR): {0}")]
+    Nodes(io::Error),
+}
 
 impl Invalid {
     /// An invalid field: what it is, without the value of a secret one, and what would be right.

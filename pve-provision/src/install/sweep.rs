@@ -17,7 +17,9 @@ use crate::step::Step;
 
 /// How long a cluster that has just booted may need to become quorate.
 const QUORUM: Duration = Duration::from_mins(5);
-/// Between two looks at a VM's configuration.
+/// How long a command may still be at work: the longest is the import of a disk.
+const COMMANDS: Duration = Duration::from_hours(2);
+/// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A VM with our mark that no kept job knows; it is told of and never touched.
@@ -33,6 +35,7 @@ pub struct Stray {
 
 pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
     cx.ssh.end_left_over().await;
+    wait_for_commands(cx).await;
     futures_util::future::join_all(jobs.unfinished().iter().map(|job| settle_left_over(cx, job)))
         .await;
     let mut strays = Vec::new();
@@ -68,7 +71,17 @@ async fn wait_for_quorum(cx: &Inner) {
     }
 }
 
-/// Waits until no command that the server before has begun holds the VM any more.
+/// Waits until the commands that the server before has begun on this node have ended.
+async fn wait_for_commands(cx: &Inner) {
+    let started = Instant::now();
+    while cx.exec.left_over() && started.elapsed() < COMMANDS {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until nothing holds the VM any more.
+///
+/// What was begun on another node is seen by nothing but the VM's lock.
 async fn wait_for_lock(cx: &Inner, vmid: Vmid, may_appear: bool) {
     let patience = &cx.settings.patience;
     let started = Instant::now();

@@ -15,6 +15,9 @@ impl Installer {
     /// `qm set --cores`; answers what was set and when it takes effect.
     pub async fn set_cpu(&self, vm: &Found, said: i64) -> Result<String, OperationError> {
         let (cores, clamp) = plan::cpu_within(said, &self.0.settings.limits);
+        if let Some(why) = self.0.baseline.survey().await.lacks_cores(&vm.node, cores) {
+            return Err(OperationError::Invalid(why));
+        }
         self.0.qm.run(&vm.node, commands::set_cores(vm.vmid, cores), None).await?;
         Ok(self.told(vm, format!("VM {}: cpu {cores}", vm.vmid), clamp).await)
     }

@@ -1,8 +1,10 @@
 //! Start, reboot and migration with events; stop, shutdown and destroy without.
 
+use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use pve_api::NodeName;
 use tokio::time::Instant;
 
 use super::Found;
@@ -25,6 +27,8 @@ use crate::step::Step;
 
 /// How long a VM may need to be running, where no address tells more.
 const RUNNING: Duration = Duration::from_mins(1);
+/// How long the HA manager may need: it looks every ten seconds, and a migration takes its time.
+const HA_MANAGER: Duration = Duration::from_mins(5);
 /// Between two looks at a VM's status.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -47,13 +51,13 @@ impl Installer {
     /// `qm stop`: cuts the power.
     pub async fn stop(&self, vm: &Found) -> Result<(), OperationError> {
         self.0.qm.run(&vm.node, commands::stop(vm.vmid), None).await?;
-        Ok(())
+        self.0.until_stopped(vm).await
     }
 
     /// `qm shutdown`: asks the guest.
     pub async fn shut_down(&self, vm: &Found) -> Result<(), OperationError> {
         self.0.qm.run(&vm.node, commands::shutdown(vm.vmid), None).await?;
-        Ok(())
+        self.0.until_stopped(vm).await
     }
 
     /// `qm stop` and `qm destroy --purge`; a VM without our mark only when `force` is given.
@@ -65,6 +69,7 @@ impl Installer {
             return Err(OperationError::Protected(vm.vmid));
         }
         self.0.qm.run(&vm.node, commands::force_stop(vm.vmid), None).await?;
+        self.0.until_stopped(vm).await?;
         // The stop may have waited for a lock, and the number may be another VM's by now.
         if self.find(vm.vmid)?.config.job() != vm.config.job() {
             return Err(OperationError::Failed(format!(
@@ -78,6 +83,42 @@ impl Installer {
 }
 
 impl Inner {
+    /// Waits until a VM is stopped that the HA manager stops when it comes to it.
+    async fn until_stopped(&self, vm: &Found) -> Result<(), OperationError> {
+        if !self.is_ha_managed(vm) {
+            return Ok(());
+        }
+        let give_up = Instant::now() + HA_MANAGER;
+        while self.qm.status(&vm.node, vm.vmid).await? != "stopped" {
+            if Instant::now() >= give_up {
+                return Err(OperationError::Failed(format!(
+                    "the HA manager was asked to stop VM {}, which still runs after {} s: see 'ha-manager status'",
+                    vm.vmid,
+                    HA_MANAGER.as_secs()
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// What cannot be read is taken for no, as it is on a cluster without HA.
+    fn is_ha_managed(&self, vm: &Found) -> bool {
+        self.directory.is_ha_managed(vm.vmid).unwrap_or_default()
+    }
+
+    /// Whether a VM is on `target`; the HA manager migrates when it comes to it.
+    async fn has_moved(&self, vm: &Found, target: &NodeName) -> io::Result<bool> {
+        let give_up = Instant::now() + HA_MANAGER;
+        loop {
+            let there = self.directory.config(target, vm.vmid)?.is_some();
+            if there || !self.is_ha_managed(vm) || Instant::now() >= give_up {
+                return Ok(there);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     pub(super) async fn operate(&self, vm: Found, operation: Operation, job: &Job) {
         let run = Run::new(self, job);
         let result = match operation {
@@ -143,7 +184,7 @@ impl Run<'_> {
         self.wait_until(vm, ready, old_boot.as_deref()).await
     }
 
-    async fn migrate_vm(&self, vm: &Found, target: pve_api::NodeName) -> Result<(), Failure> {
+    async fn migrate_vm(&self, vm: &Found, target: NodeName) -> Result<(), Failure> {
         let step = Step::OperationMigrating;
         self.step(step, format!("migrating VM {} from {} to {target}", vm.vmid, vm.node), async {
             let mut line = commands::migrate(vm.vmid, &target);
@@ -156,14 +197,14 @@ impl Run<'_> {
                 async |lines| self.cx.qm.run(&vm.node, line, Some(&lines)).await,
             )
             .await?;
-            let found = self.cx.directory.config(&target, vm.vmid);
-            match found.map_err(Problem::file("read the VM's configuration"))? {
-                Some(_) => Ok(((), format!("VM {} is on {target}", vm.vmid))),
-                None => Err(Problem::Refused(format!(
-                    "qm migrate reported success, but VM {} is not on {target}",
-                    vm.vmid
-                ))),
+            let moved = self.cx.has_moved(vm, &target).await;
+            if moved.map_err(Problem::file("read the VM's configuration"))? {
+                return Ok(((), format!("VM {} is on {target}", vm.vmid)));
             }
+            Err(Problem::Refused(format!(
+                "qm migrate reported success, but VM {} is not on {target}",
+                vm.vmid
+            )))
         })
         .await
     }

@@ -6,6 +6,7 @@ mod documents;
 mod durability;
 mod install;
 mod scenarios;
+mod scripts;
 mod specification;
 mod tui;
 mod wizard;

@@ -149,6 +149,10 @@ fn initialization() -> Vec<Row> {
             Day::new().guest(cloud_init(CloudInitEnd::Hangs)).patience(hasty()).and_again().run(),
         ),
         row("the init script exits 3", Day::new().guest(ending(End::Code(3))).and_again().run()),
+        row(
+            "the init script leaves a process behind",
+            Day::new().guest(ending(End::LeavesProcess(0))).patience(hasty()).run(),
+        ),
         row("the init script is killed", Day::new().guest(ending(End::Killed)).run()),
         row(
             "the connection is reset in the init script",
