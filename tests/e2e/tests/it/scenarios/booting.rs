@@ -154,7 +154,7 @@ fn initialization() -> Vec<Row> {
             // Less than the hour that scripts have, more than a silence that ends the wait.
             Day::new()
                 .guest(ending(End::LeavesProcess(0)))
-                .patience(Patience { script: Duration::from_secs(60), ..hasty() })
+                .patience(Patience { script: Duration::from_mins(1), ..hasty() })
                 .run(),
         ),
         row("the init script is killed", Day::new().guest(ending(End::Killed)).run()),
