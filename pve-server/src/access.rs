@@ -67,6 +67,12 @@ impl Access {
         self.check_token(headers)
     }
 
+    /// Whether no request of that peer could be let in, whatever it says.
+    pub(crate) fn is_stranger(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        !self.allowed.contains(peer) && !self.trusted_proxies.iter().any(|net| net.contains(&peer))
+    }
+
     /// The address that calls: the peer's, or what trusted proxies say about theirs.
     ///
     /// Read from the right, the first address that is not a trusted proxy's is the caller's; what stands

@@ -4,6 +4,7 @@ mod access;
 mod answer;
 mod app;
 mod body;
+mod listener;
 mod routes;
 mod serve;
 pub mod settings;

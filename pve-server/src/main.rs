@@ -138,10 +138,10 @@ fn own_names() -> BTreeSet<String> {
     )
 }
 
-/// A message for every SIGTERM and every Ctrl-C.
+/// A message for every SIGTERM, every Ctrl-C, and for the end of the terminal.
 fn signals() -> Result<mpsc::Receiver<()>> {
     let (sender, receiver) = mpsc::channel(1);
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let mut signal = signal(kind)?;
         let sender = sender.clone();
         tokio::spawn(async move {

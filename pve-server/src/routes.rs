@@ -1,7 +1,6 @@
 //! The routes, and the door in front of them.
 
 use std::io;
-use std::net::SocketAddr;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
@@ -23,6 +22,7 @@ use crate::access::Refused;
 use crate::answer;
 use crate::answer::Problem;
 use crate::app::App;
+use crate::listener::Peer;
 use crate::stream;
 
 mod install;
@@ -60,7 +60,7 @@ pub fn router(app: App) -> Router {
 /// Lets a request in before anything else of it is looked at.
 async fn door(
     State(app): State<App>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     request: Request,
     next: Next,
 ) -> Response {

@@ -5,12 +5,13 @@ use std::net::Ipv4Addr;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::listener::Peer;
+use crate::listener::Port;
 use crate::routes::router;
 
 /// For readers that take their last events slowly, once no job runs any more.
@@ -39,15 +40,10 @@ pub async fn serve(
     mut stop: mpsc::Receiver<()>,
 ) -> io::Result<()> {
     let closing = CancellationToken::new();
-    let listener = listener.tap_io(|stream| {
-        // An event is worth a packet of its own.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot set TCP_NODELAY");
-        }
-    });
-    let service = router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
+    let port = Port::new(listener, app.access().clone());
+    let service = router(app.clone()).into_make_service_with_connect_info::<Peer>();
     let server =
-        axum::serve(listener, service).with_graceful_shutdown(closing.clone().cancelled_owned());
+        axum::serve(port, service).with_graceful_shutdown(closing.clone().cancelled_owned());
     let mut server = tokio::spawn(server.into_future());
 
     stop.recv().await;

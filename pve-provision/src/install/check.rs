@@ -42,6 +42,7 @@ impl Installer {
         findings.key(&cx.settings.home);
         findings.images(image_directory);
         let resolver = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+        findings.scripts(cx);
         findings.resolver(cx.settings.nameserver.as_deref(), &resolver);
         findings
     }
@@ -153,6 +154,23 @@ impl Findings {
         }
         if let Some(rule) = age_rule(&age_rules(&AGE_RULES.map(Path::new)), directory) {
             self.notice(format!("systemd removes old files from IMAGE_DIR {shown} ({rule}): images are downloaded again then"));
+        }
+    }
+
+    /// What an install would find out when its VM is made.
+    fn scripts(&mut self, cx: &Inner) {
+        if let Some(directory) =
+            cx.settings.script_directory.as_deref().filter(|path| !path.is_dir())
+        {
+            let shown = directory.display();
+            self.problem(format!("INIT_SCRIPT_DIR {shown} is not a directory"));
+        }
+        let zones = Path::new("/usr/share/zoneinfo");
+        if let Some(zone) = cx.settings.timezone.as_deref()
+            && zones.is_dir()
+            && !zones.join(zone).is_file()
+        {
+            self.problem(format!("VM_TIMEZONE: this node knows no time zone '{zone}'"));
         }
     }
 

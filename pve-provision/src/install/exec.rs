@@ -3,7 +3,9 @@
 //! Every command is driven to its end by a task of its own: whoever waits for it may go away, the
 //! command does not notice. None is ever killed.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::io::AsyncRead;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::BufReader;
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
@@ -132,14 +135,17 @@ impl Exec {
         } else {
             Stdio::null()
         };
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ((stdout, to_stdout), (stderr, to_stderr)) =
+            pipe().and_then(|stdout| Ok((stdout, pipe()?))).map_err(not_run)?;
+        command.stdin(stdin).stdout(to_stdout).stderr(to_stderr);
         // A signal to the server's process group is not meant for a command that changes the cluster.
         command.process_group(0);
         let mut child = command.spawn().map_err(not_run)?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        // It holds the ends of the pipes that the command writes to.
+        drop(command);
         let relay = Relay::new(lines);
-        let output = relay.all(stdout, Stream::Stdout);
-        let errors = relay.all(stderr, Stream::Stderr);
+        let output = relay.all(Some(stdout), Stream::Stdout);
+        let errors = relay.all(Some(stderr), Stream::Stderr);
         let relayed = async { tokio::join!(output, errors) };
         let unknown = |why: String| CommandError::Unknown { title: line.title(), why };
         let status = relay.until_ended(relayed, child.wait(), SILENCE).await;
@@ -180,6 +186,23 @@ impl Exec {
             .await
             .map_err(|error| CommandError::Unknown { title: line.title(), why: error.to_string() })
     }
+}
+
+/// A pipe, and the end of it for a command.
+///
+/// The command gets it open for reading, too: should this server die, the pipe still has a reader, and
+/// the command goes on instead of dying at its next line. There is room for what a command says.
+fn pipe() -> io::Result<(Receiver, Stdio)> {
+    const ROOM: usize = 1 << 20;
+    let (reader, writer) = io::pipe()?;
+    // More room than usual may not be had.
+    let _ = rustix::pipe::fcntl_setpipe_size(&writer, ROOM);
+    let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+    let end = match File::options().read(true).write(true).open(path) {
+        Ok(both) => Stdio::from(both),
+        Err(_) => Stdio::from(writer),
+    };
+    Ok((Receiver::from_owned_fd(reader.into())?, end))
 }
 
 /// Root's own keys, those that exist.
@@ -357,6 +380,19 @@ mod tests {
         let (told, taken) = left_running(Duration::ZERO).await;
         assert_eq!(told, 5);
         assert!(taken < SILENCE * 6, "{taken:?}");
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the command that goes on")]
+    async fn a_command_goes_on_when_nobody_reads_it_any_more() {
+        let (reader, end) = pipe().unwrap();
+        let script = "read line; echo one; echo two && exit 7";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(end);
+        let mut child = command.spawn().unwrap();
+        drop((reader, command));
+        child.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
+        assert_eq!(child.wait().await.unwrap().code(), Some(7));
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pve_api::NodeName;
@@ -29,11 +31,14 @@ use super::ssh::Lines;
 use crate::event::Kind;
 use crate::event::Stream;
 use crate::jobs::Job;
+use crate::lease::Lease;
 use crate::step::Interruptible;
 use crate::step::Step;
 
 /// How often a step that takes long says so.
 const REMINDER: Duration = Duration::from_secs(30);
+/// How much of the output of commands a job's log keeps: a script that runs wild must not fill a disk.
+const MOST_OUTPUT: usize = 64 << 20;
 /// How many relayed lines may wait for the log.
 const LINES: usize = 256;
 
@@ -74,11 +79,22 @@ pub(crate) struct Run<'a> {
     pub(crate) directory: PathBuf,
     /// What was said last, for the reminder of a step that takes long.
     last: Mutex<String>,
+    /// Keeps the VM's number from other jobs until this one is settled.
+    lease: Mutex<Option<Lease>>,
+    /// How many bytes of the output of commands have come.
+    relayed: AtomicUsize,
 }
 
 impl<'a> Run<'a> {
     pub(crate) fn new(cx: &'a Inner, job: &'a Job) -> Self {
-        Self { cx, job, directory: cx.work_directory(job.id()), last: Mutex::default() }
+        Self {
+            cx,
+            job,
+            directory: cx.work_directory(job.id()),
+            last: Mutex::default(),
+            lease: Mutex::default(),
+            relayed: AtomicUsize::new(0),
+        }
     }
 
     /// All steps.
@@ -88,10 +104,10 @@ impl<'a> Run<'a> {
         let place = self.prepare(plan, ahead.storages).await?;
         let image = self.prepare_image(plan, ahead.head).await?;
         let key = self.prepare_ssh().await?;
-        let (guest, permit) = self.create(plan, place).await?;
+        let (guest, turn) = self.create(plan, place).await?;
         let disk = self.import(&guest, &image).await?;
         self.initialize(plan, &guest, &key, &disk).await?;
-        drop(permit);
+        drop(turn);
         let guest = match &plan.target {
             Some(target) => self.migrate(guest, target).await?,
             None => guest,
@@ -101,6 +117,11 @@ impl<'a> Run<'a> {
         self.run_init_script(plan, &login).await?;
         self.reboot_and_wait(&guest, &host, login).await?;
         self.finalize(plan, &guest, started).await
+    }
+
+    /// Keeps a VM's number until the job is settled.
+    fn hold(&self, lease: Lease) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
     }
 
     /// Runs one step: announces it, does the work, says how it ended.
@@ -206,6 +227,18 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether the log takes that many bytes more of what commands print.
+    async fn has_room(&self, step: Step, more: usize) -> bool {
+        let before = self.relayed.fetch_add(more, Ordering::Relaxed);
+        let full = before.saturating_add(more) > MOST_OUTPUT;
+        if full && before <= MOST_OUTPUT {
+            let most = MOST_OUTPUT >> 20;
+            self.notice(step, format!("the output is more than {most} MiB: no more of it is kept"))
+                .await;
+        }
+        !full
+    }
+
     /// Relays the lines of a command into the log while it runs.
     pub(crate) async fn relaying<T>(
         &self,
@@ -216,7 +249,7 @@ impl<'a> Run<'a> {
         let (sender, mut receiver) = mpsc::channel::<(Stream, String)>(LINES);
         let relay = async {
             while let Some((stream, text)) = receiver.recv().await {
-                if wanted(&text) {
+                if wanted(&text) && self.has_room(step, text.len()).await {
                     self.job
                         .report(step, Kind::Line { stream, text: self.cx.without_secrets(text) })
                         .await;

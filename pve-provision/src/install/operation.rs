@@ -4,6 +4,8 @@ mod change;
 mod inventory;
 mod power;
 
+use std::sync::Arc;
+
 use pve_api::NodeName;
 use pve_api::Vmid;
 use thiserror::Error;
@@ -15,6 +17,7 @@ use super::problem::chain;
 use super::pve_directory::VmConfig;
 use super::script;
 use crate::jobs::Job;
+use crate::lease::Lease;
 
 pub use inventory::Inventory;
 pub use inventory::Node;
@@ -38,6 +41,21 @@ pub enum OperationError {
     /// The VM is protected against removal.
     #[error("VM {0} is protected (its option 'protection' is on): take that away first")]
     Protected(Vmid),
+    /// Proxmox VE is at work on the VM: a backup, a snapshot, a migration.
+    #[error(
+        "VM {vmid} is locked ({lock}): wait for what locks it; should that have died, 'qm unlock {vmid}'"
+    )]
+    Locked {
+        /// The VM.
+        vmid: Vmid,
+        /// Its `lock`, such as `backup`.
+        lock: String,
+    },
+    /// A job of this server or another request is at work on the VM.
+    #[error(
+        "VM {0} is being worked on by a job or another request: wait for it, or cancel the job"
+    )]
+    Busy(Vmid),
     /// A command failed; what it says is part of the text.
     #[error("{0}")]
     Failed(String),
@@ -66,6 +84,8 @@ pub struct Found {
     pub(crate) vmid: Vmid,
     pub(crate) node: NodeName,
     pub(crate) config: VmConfig,
+    /// What keeps others from changing it.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 impl Found {
@@ -89,6 +109,14 @@ impl Installer {
     /// Finds a VM anywhere in the cluster, by its configuration file.
     pub fn find(&self, vmid: Vmid) -> Result<Found, OperationError> {
         self.0.find(vmid)
+    }
+
+    /// The same for a change: nobody else's begins before what this gives is dropped.
+    pub fn take(&self, vmid: Vmid) -> Result<Found, OperationError> {
+        let lease = self.0.allocator.take(vmid);
+        let found = self.0.find(vmid)?;
+        let lease = lease.ok_or(OperationError::Busy(vmid))?;
+        Ok(Found { lease: Some(Arc::new(lease)), ..found })
     }
 
     /// The node of that name, when it is online and not the one that has the VM.
@@ -132,7 +160,7 @@ impl Inner {
         match found.map_err(|error| {
             OperationError::Failed(format!("the cluster's VMs cannot be read: {error}"))
         })? {
-            Some((node, config)) => Ok(Found { vmid, node, config }),
+            Some((node, config)) => Ok(Found { vmid, node, config, lease: None }),
             None => Err(OperationError::NotFound(vmid)),
         }
     }

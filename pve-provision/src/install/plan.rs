@@ -165,7 +165,9 @@ fn vmid(id: &Value, settings: &Settings) -> Result<Vmid, Invalid> {
         .filter(|id| *id <= last)
         .and_then(|id| Vmid::try_from(id).ok());
     match vmid {
-        None => wrong(format!("is not between 100 and {last}, the last host of the VMs' network")),
+        None => wrong(format!(
+            "is not a whole number between 100 and {last}, the last host of the VMs' network"
+        )),
         Some(vmid) if settings.gateway.guest(vmid.get()) == Some(settings.gateway.address) => {
             wrong(format!(
                 "would be given the address of the gateway, {}",

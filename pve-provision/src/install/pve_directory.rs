@@ -93,9 +93,12 @@ impl PveDirectory {
                 let vmid =
                     name.to_str().and_then(|name| name.strip_suffix(".conf")).map(str::parse);
                 let Some(Ok(vmid)) = vmid else { continue };
-                // A VM may be destroyed between the listing and the reading.
-                if let Some(config) = self.config(&node, vmid)? {
-                    vms.push((node.clone(), vmid, config));
+                match self.config(&node, vmid) {
+                    Ok(Some(config)) => vms.push((node.clone(), vmid, config)),
+                    // It was destroyed between the listing and the reading.
+                    Ok(None) => {}
+                    // One file does not hide all others.
+                    Err(error) => tracing::warn!(%vmid, %error, "a VM is left out of the list"),
                 }
             }
         }
@@ -275,6 +278,12 @@ impl VmConfig {
     }
 }
 
+/// The address of `ip=192.0.2.120/24,gw=…`.
+pub(crate) fn address_of(ipconfig: &str) -> Option<Ipv4Addr> {
+    let value = ipconfig.split(',').find_map(|part| part.strip_prefix("ip="))?;
+    value.split('/').next()?.parse().ok()
+}
+
 /// What a VM's description begins with when one of our jobs made it; the job's id follows.
 pub(crate) const MARK: &str = "made by pve-server job ";
 
@@ -368,5 +377,15 @@ mod tests {
         assert_eq!((zfs.content(), zfs.nodes()), (None, Some("pve1,pve2")));
         assert!(StorageConfig::find(text, "rpool").is_none());
         assert!(lists("iso,images", "images") && !lists("iso,images2", "images"));
+    }
+
+    #[test]
+    fn the_address_is_read_from_ipconfig0() {
+        assert_eq!(
+            address_of("gw=192.0.2.1,ip=192.0.2.120/24"),
+            Some(Ipv4Addr::new(192, 0, 2, 120))
+        );
+        assert_eq!(address_of("ip=dhcp"), None);
+        assert_eq!(address_of("ip6=auto"), None);
     }
 }

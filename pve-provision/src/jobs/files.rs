@@ -96,8 +96,9 @@ impl Files {
             let item = item?;
             let name = item.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl")?.parse().ok());
-            if let Some(id) = id {
-                found.push((item.metadata()?.modified()?, id));
+            let metadata = item.metadata()?;
+            if let Some(id) = id.filter(|_| metadata.is_file()) {
+                found.push((metadata.modified()?, id));
             }
         }
         found.sort_unstable();

@@ -1,4 +1,5 @@
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -98,7 +99,7 @@ fn server() -> Server {
 
 fn from_allowed(builder: Builder) -> Builder {
     let peer: SocketAddr = "192.0.2.9:4711".parse().unwrap();
-    builder.extension(ConnectInfo(peer))
+    builder.extension(ConnectInfo(Peer(peer)))
 }
 
 fn get(path: &str) -> Request<Body> {
@@ -205,7 +206,8 @@ async fn a_denied_caller_gets_one_line_from_install_and_403_from_the_rest() {
     let server = server();
     let denied = |builder: Builder| {
         let peer: SocketAddr = "203.0.113.5:4711".parse().unwrap();
-        let builder = builder.extension(ConnectInfo(peer)).header("x-forwarded-for", "192.0.2.9");
+        let builder =
+            builder.extension(ConnectInfo(Peer(peer))).header("x-forwarded-for", "192.0.2.9");
         // A body that never comes must not be waited for.
         builder
             .body(Body::from_stream(

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::response::Response;
+use pve_api::Vmid;
 use pve_provision::install::Found;
 use pve_provision::install::Operation;
 use pve_provision::install::OperationError;
@@ -23,7 +24,10 @@ impl From<OperationError> for Problem {
         let status = match &error {
             OperationError::NotFound(_) => StatusCode::NOT_FOUND,
             OperationError::Invalid(_) => StatusCode::BAD_REQUEST,
-            OperationError::NotOurs(_) | OperationError::Protected(_) => StatusCode::CONFLICT,
+            OperationError::NotOurs(_)
+            | OperationError::Protected(_)
+            | OperationError::Locked { .. }
+            | OperationError::Busy(_) => StatusCode::CONFLICT,
             _ => return Self::server(StatusCode::INTERNAL_SERVER_ERROR, error),
         };
         Self::input(status, error)
@@ -40,7 +44,7 @@ pub(super) async fn status(
     State(app): State<App>,
     Segment(id): Segment,
 ) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = app.installer().find(vmid(&id)?)?;
     Ok(app.installer().status(&vm).await?)
 }
 
@@ -49,7 +53,7 @@ pub(super) async fn start(
     State(app): State<App>,
     Segment(id): Segment,
 ) -> Result<Response, Problem> {
-    operate(&app, find(&app, &id)?, Operation::Start).await
+    operate(&app, take(&app, &id)?, Operation::Start).await
 }
 
 /// `POST /api/vm/{id}/reboot`: reboots a VM and waits until it is ready again.
@@ -57,7 +61,7 @@ pub(super) async fn reboot(
     State(app): State<App>,
     Segment(id): Segment,
 ) -> Result<Response, Problem> {
-    operate(&app, find(&app, &id)?, Operation::Reboot).await
+    operate(&app, take(&app, &id)?, Operation::Reboot).await
 }
 
 /// `POST /api/vm/{id}/set/node`: migrates a VM.
@@ -66,14 +70,14 @@ pub(super) async fn set_node(
     Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     let target = app.installer().migration_target(&vm, Fields::parse(&body)?.text("node")?)?;
     operate(&app, vm, Operation::Migrate(target)).await
 }
 
 /// `POST /api/vm/{id}/stop`: cuts the power.
 pub(super) async fn stop(State(app): State<App>, Segment(id): Segment) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     change(&app, async move |app| {
         app.installer().stop(&vm).await?;
         Ok(format!("VM {id} is stopped"))
@@ -86,7 +90,7 @@ pub(super) async fn shut_down(
     State(app): State<App>,
     Segment(id): Segment,
 ) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     change(&app, async move |app| {
         app.installer().shut_down(&vm).await?;
         Ok(format!("VM {id} is shut down"))
@@ -100,7 +104,7 @@ pub(super) async fn destroy(
     Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     let force = !body.is_empty() && Fields::parse(&body)?.switch("force")?;
     change(&app, async move |app| {
         app.installer().destroy(&vm, force).await?;
@@ -115,7 +119,7 @@ pub(super) async fn set_cpu(
     Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     let cores = Fields::parse(&body)?.integer("cpu")?;
     change(&app, async move |app| app.installer().set_cpu(&vm, cores).await).await
 }
@@ -126,7 +130,7 @@ pub(super) async fn set_memory(
     Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     let mib = Fields::parse(&body)?.integer("memory")?;
     change(&app, async move |app| app.installer().set_memory(&vm, mib).await).await
 }
@@ -137,18 +141,25 @@ pub(super) async fn set_disk(
     Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
-    let vm = find(&app, &id)?;
+    let vm = take(&app, &id)?;
     let size = Fields::parse(&body)?.text("disk")?.to_owned();
     change(&app, async move |app| app.installer().grow_disk(&vm, &size).await).await
 }
 
+/// The VM, kept from all other changes.
+fn take(app: &App, id: &str) -> Result<Found, Problem> {
+    // Whoever stops says that, and not that the VM is busy.
+    drop(app.admit().ok_or_else(stopping)?);
+    Ok(app.installer().take(vmid(id)?)?)
+}
+
 /// A text that is no VMID is the id of no VM.
-fn find(app: &App, id: &str) -> Result<Found, Problem> {
-    let unknown = || {
+fn vmid(id: &str) -> Result<Vmid, Problem> {
+    let unknown = |_| {
         let shown: String = id.chars().take(20).collect();
         Problem::input(StatusCode::NOT_FOUND, format!("there is no VM {shown}"))
     };
-    Ok(app.installer().find(id.parse().ok().ok_or_else(unknown)?)?)
+    id.parse().map_err(unknown)
 }
 
 /// Does something to a VM as a job, and reads it to its end.

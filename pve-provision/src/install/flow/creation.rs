@@ -15,7 +15,6 @@ use super::preparation::Place;
 use crate::install::commands;
 use crate::install::plan::Plan;
 use crate::install::problem::Problem;
-use crate::lease::Lease;
 use crate::step::Step;
 
 /// After a longer download or wait for a turn, an address is probed again.
@@ -25,19 +24,13 @@ const MOST_TRIES: usize = 20;
 /// The least time between two relayed lines of a transfer.
 const TRANSFER_PACE: Duration = Duration::from_millis(500);
 
-/// What is held while the job is between create and resize.
-pub(super) struct Permit<'a> {
-    _turn: SemaphorePermit<'a>,
-    _lease: Lease,
-}
-
 impl Run<'_> {
     /// `qm create`: the only step that makes a guest.
     pub(super) async fn create(
         &self,
         plan: &Plan,
         place: Place,
-    ) -> Result<(Guest, Permit<'_>), Failure> {
+    ) -> Result<(Guest, SemaphorePermit<'_>), Failure> {
         self.step(
             Step::CreatingVm,
             format!("creating VM {}", plan.final_name(place.vmid())),
@@ -65,7 +58,8 @@ impl Run<'_> {
                     address: place.address,
                 };
                 let done = format!("VM {} is created, CPU type {cpu}", guest.vmid);
-                Ok(((guest, Permit { _turn: turn, _lease: place.lease }), done))
+                self.hold(place.lease);
+                Ok(((guest, turn), done))
             },
         )
         .await

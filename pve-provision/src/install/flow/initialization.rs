@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pve_api::NodeName;
 use pve_api::Volid;
@@ -26,19 +27,51 @@ use crate::install::ssh;
 use crate::install::ssh_key::NodeKey;
 use crate::step::Step;
 
+/// How often a VM that is waited for is looked after.
+const LOOK: Duration = Duration::from_secs(2);
 /// How often the resize is tried.
 const RESIZES: usize = 3;
 
 const GIB: u64 = 1 << 30;
 
 impl Run<'_> {
+    /// The configuration of the VM that this job has made.
     pub(super) fn config(&self, guest: &Guest) -> Result<VmConfig, Problem> {
-        let config = self.cx.directory.config(&guest.node, guest.vmid);
-        let config = config
-            .map_err(Problem::file(format!("read the configuration of VM {}", guest.vmid)))?;
-        config.ok_or_else(|| {
-            Problem::Refused(format!("VM {} is gone from {}", guest.vmid, guest.node))
-        })
+        self.marked(guest, Some(&self.mark()))
+    }
+
+    /// The mark of this job's VM.
+    pub(super) fn mark(&self) -> String {
+        self.job.id().to_string()
+    }
+
+    /// The configuration of a VM, as long as it is the one with that mark: a number that is free again
+    /// soon belongs to another one.
+    fn marked(&self, guest: &Guest, mark: Option<&str>) -> Result<VmConfig, Problem> {
+        let Guest { vmid, node, .. } = guest;
+        let config = self.cx.directory.config(node, *vmid);
+        let config =
+            config.map_err(Problem::file(format!("read the configuration of VM {vmid}")))?;
+        match config {
+            Some(config) if config.job() == mark => Ok(config),
+            Some(_) => Err(Problem::Refused(format!(
+                "VM {vmid} on {node} is another one by now: somebody has removed this job's"
+            ))),
+            None => Err(Problem::Refused(format!(
+                "VM {vmid} is gone from {node}: somebody has removed or moved it"
+            ))),
+        }
+    }
+
+    /// Resolves when the VM with that mark is no longer where it was.
+    pub(super) async fn until_gone(&self, guest: &Guest, mark: Option<&str>) -> Problem {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // A file system that cannot be read for a moment is not the end of a VM.
+            if let Err(problem @ Problem::Refused(_)) = self.marked(guest, mark) {
+                return problem;
+            }
+        }
     }
 
     /// `qm set`, `qm resize`, `qm set --ipconfig0`.

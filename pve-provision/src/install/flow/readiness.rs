@@ -35,6 +35,7 @@ impl Run<'_> {
     ) -> Result<Login, Failure> {
         let step = Step::WaitingForReady;
         self.step(step, format!("starting VM {} on {}", guest.vmid, guest.node), async {
+            self.config(guest)?;
             // Why QEMU does not start stands in its output, not in the last line of qm.
             self.relaying(
                 step,
@@ -45,7 +46,7 @@ impl Run<'_> {
             )
             .await?;
             self.say(step, format!("waiting for a login as {}@{}", host.user, host.address)).await;
-            let login = self.wait_for_login(step, guest, host, None).await?;
+            let login = self.wait_for_login(step, guest, host, None, Some(&self.mark())).await?;
             Ok((login, format!("logged in as {}@{}", host.user, host.address)))
         })
         .await
@@ -62,24 +63,27 @@ impl Run<'_> {
         self.step(step, format!("rebooting VM {}", guest.vmid), async {
             let Login { link, boot_id } = login;
             drop(link);
+            self.config(guest)?;
             self.command(&guest.node, commands::reboot(guest.vmid), None).await?;
             self.say(
                 step,
                 format!("waiting for a login as {}@{} on the new boot", host.user, host.address),
             )
             .await;
-            self.wait_for_login(step, guest, host, Some(&boot_id)).await?;
+            self.wait_for_login(step, guest, host, Some(&boot_id), Some(&self.mark())).await?;
             Ok(((), "logged in on the new boot".to_owned()))
         })
         .await
     }
 
+    /// Waits for a login, as long as the VM with that mark is where it was.
     pub(crate) async fn wait_for_login(
         &self,
         step: Step,
         guest: &Guest,
         host: &Host,
         old_boot: Option<&str>,
+        mark: Option<&str>,
     ) -> Result<Login, Problem> {
         let (states, mut changes) = watch::channel(State::Starting);
         let tell = async {
@@ -91,13 +95,20 @@ impl Run<'_> {
                 }
             }
         };
-        let wait = async {
+        // Boxed, for it is large.
+        let wait = Box::pin(async {
             let patience = &self.cx.settings.patience;
             let login = ready::wait(&self.cx.ssh, host, patience, old_boot, &states).await;
             drop(states);
             login
-        };
-        let (login, ()) = self.unless_cancelled(async { Ok(tokio::join!(wait, tell)) }).await?;
+        });
+        let login = self.unless_cancelled(async {
+            tokio::select! {
+                (login, ()) = async { tokio::join!(wait, tell) } => Ok(login),
+                problem = self.until_gone(guest, mark) => Err(problem),
+            }
+        });
+        let login = login.await?;
         match login {
             Ok(login) => Ok(login),
             Err(why) => {

@@ -11,6 +11,7 @@ use crate::install::clean_up::CleanUp;
 use crate::install::installer::Inner;
 use crate::install::problem::Problem;
 use crate::install::problem::chain;
+use crate::install::pve_directory::address_of;
 use crate::jobs::Job;
 use crate::step::OnFailure;
 use crate::step::Step;
@@ -38,8 +39,10 @@ pub(crate) async fn settle(cx: &Inner, job: &Job, failure: &Failure) {
 async fn keep(cx: &Inner, job: &Job, step: Step, why: String, vmid: Vmid, claimed: NodeName) {
     match clean_up::find(&cx.directory, vmid, &job.id().to_string()) {
         Ok(Some(node)) => {
+            let login = login(cx, &node, vmid).map(|to| format!(", 'ssh {to}' is its login"));
             let text = format!(
-                "{why}; VM {vmid} stays on {node}: 'qm terminal {vmid}' there shows its console"
+                "{why}; VM {vmid} stays on {node}: 'qm terminal {vmid}' there shows its console{}",
+                login.unwrap_or_default()
             );
             fail(job, step, text, Left::Vm { vmid, node }).await;
         }
@@ -54,6 +57,13 @@ async fn keep(cx: &Inner, job: &Job, step: Step, why: String, vmid: Vmid, claime
             fail(job, step, text, Left::Unknown).await;
         }
     }
+}
+
+/// As whom and where a VM is logged into, once it has its address.
+fn login(cx: &Inner, node: &NodeName, vmid: Vmid) -> Option<String> {
+    let config = cx.directory.config(node, vmid).ok()??;
+    let address = config.get("ipconfig0").and_then(address_of)?;
+    Some(format!("{}@{address}", config.get("ciuser")?))
 }
 
 async fn destroy(cx: &Inner, job: &Job, step: Step, why: String, vmid: Vmid) {

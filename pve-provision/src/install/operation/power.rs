@@ -18,6 +18,7 @@ use crate::install::installer::Inner;
 use crate::install::installer::Installer;
 use crate::install::problem::Problem;
 use crate::install::problem::chain;
+use crate::install::pve_directory::address_of;
 use crate::install::ready;
 use crate::install::ready::Host;
 use crate::install::ssh_key;
@@ -66,6 +67,9 @@ impl Installer {
         }
         if vm.config.get("protection") == Some("1") {
             return Err(OperationError::Protected(vm.vmid));
+        }
+        if let Some(lock) = vm.config.get("lock") {
+            return Err(OperationError::Locked { vmid: vm.vmid, lock: lock.to_owned() });
         }
         self.0.qm.run(&vm.node, commands::force_stop(vm.vmid), None).await?;
         self.0.until_stopped(vm).await?;
@@ -133,11 +137,11 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) async fn operate(&self, vm: Found, operation: Operation, job: &Job) {
+    pub(super) async fn operate(&self, mut vm: Found, operation: Operation, job: &Job) {
         let run = Run::new(self, job);
         let result = match operation {
-            Operation::Start => run.start_vm(&vm).await,
-            Operation::Reboot => run.reboot_vm(&vm).await,
+            Operation::Start => run.start_vm(&mut vm).await,
+            Operation::Reboot => run.reboot_vm(&mut vm).await,
             Operation::Migrate(target) => run.migrate_vm(&vm, target).await,
         };
         if let Err(failure) = result {
@@ -151,7 +155,7 @@ impl Inner {
 }
 
 impl Run<'_> {
-    async fn start_vm(&self, vm: &Found) -> Result<(), Failure> {
+    async fn start_vm(&self, vm: &mut Found) -> Result<(), Failure> {
         let step = Step::OperationStarting;
         self.step(step, format!("starting VM {} on {}", vm.vmid, vm.node), async {
             self.relaying(
@@ -165,11 +169,13 @@ impl Run<'_> {
             Ok(((), format!("VM {} is started", vm.vmid)))
         })
         .await?;
+        // Who waits for a VM is in nobody's way.
+        vm.lease = None;
         let ready = self.readiness(vm).await;
         self.wait_until(vm, ready, None).await
     }
 
-    async fn reboot_vm(&self, vm: &Found) -> Result<(), Failure> {
+    async fn reboot_vm(&self, vm: &mut Found) -> Result<(), Failure> {
         let step = Step::OperationRebooting;
         let ready = self.readiness(vm).await;
         let old_boot = self
@@ -195,6 +201,7 @@ impl Run<'_> {
                 Ok((old_boot, format!("VM {} is rebooting", vm.vmid)))
             })
             .await?;
+        vm.lease = None;
         self.wait_until(vm, ready, old_boot.as_deref()).await
     }
 
@@ -285,7 +292,8 @@ impl Run<'_> {
                         let directory =
                             crate::install::ssh::create_private_directory(&self.directory);
                         directory.map_err(Problem::file("make a working directory (STATE_DIR)"))?;
-                        self.wait_for_login(step, &guest, &host, old_boot).await?;
+                        let mark = vm.config.job();
+                        self.wait_for_login(step, &guest, &host, old_boot, mark).await?;
                         Ok(((), format!("logged in as {}@{}", host.user, host.address)))
                     },
                 )
@@ -297,26 +305,5 @@ impl Run<'_> {
     async fn fail(&self, failure: &Failure, left: Left) {
         let text = chain(&failure.problem);
         self.job.report(failure.step, crate::event::Kind::Failed { text, left }).await;
-    }
-}
-
-/// The address of `ip=192.0.2.120/24,gw=…`.
-fn address_of(ipconfig: &str) -> Option<Ipv4Addr> {
-    let value = ipconfig.split(',').find_map(|part| part.strip_prefix("ip="))?;
-    value.split('/').next()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_is_read_from_ipconfig0() {
-        assert_eq!(
-            address_of("gw=192.0.2.1,ip=192.0.2.120/24"),
-            Some(Ipv4Addr::new(192, 0, 2, 120))
-        );
-        assert_eq!(address_of("ip=dhcp"), None);
-        assert_eq!(address_of("ip6=auto"), None);
     }
 }

@@ -179,6 +179,16 @@ async fn more_cores_than_the_node_has_are_not_set() {
 }
 
 #[tokio::test]
+async fn a_vm_that_proxmox_is_at_work_on_is_not_destroyed() {
+    let server = server();
+    let node = server.directory.path().join("pve/nodes/pve1/qemu-server");
+    fs::write(node.join("121.conf"), "lock: backup\nname: db\n").unwrap();
+    let rows = [("121/destroy", r#"{"force":true}"#)];
+    insta::assert_snapshot!(table(&server, &rows).await, @"");
+    assert_eq!(asked(&server), "");
+}
+
+#[tokio::test]
 async fn the_ha_manager_is_waited_for() {
     let server = server();
     let ha = server.directory.path().join("pve/ha");
@@ -297,6 +307,7 @@ async fn a_change_goes_on_when_its_caller_leaves() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(asked(&server), "begun\n");
+    insta::assert_snapshot!(told(&server, json("/api/vm/120/destroy", "")).await, @"");
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     server.app.stop();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pve_e2e::rig::Rig;
 use pve_provision::install::Patience;
 use pve_sim::Sim;
 use pve_sim::guest::Behaviour;
@@ -17,7 +18,10 @@ use serde_json::json;
 
 use super::day::Day;
 use super::day::IMAGE;
+use super::deed::Deed;
+use super::deed::Moment;
 use super::failures::hasty;
+use super::failures::put_guest;
 use super::table::Row;
 use super::table::row;
 
@@ -45,6 +49,19 @@ fn another_system(sim: &mut Sim) {
     let entry = ["[[image]]", "os = \"arch\"", "version = \"1\"", &url, "user = \"arch\""];
     catalogue.push_str(&entry.join("\n"));
     std::fs::write(sim.images_file(), catalogue).unwrap();
+}
+
+/// Somebody changes the cluster while a VM is waited for that does not answer.
+fn changed(change: fn(&Rig)) -> impl Future<Output = String> + Send + 'static {
+    let moment = Moment {
+        step: "VM initialization > waiting for ready",
+        says: "waiting for a login",
+        command: "",
+    };
+    Day::new()
+        .guest(first_boot(Boot { port: When::Never, ..Boot::default() }))
+        .deed(Deed::Change(moment, change))
+        .run()
 }
 
 fn readiness() -> Vec<Row> {
@@ -122,6 +139,18 @@ fn readiness() -> Vec<Row> {
                 .run(),
         ),
         row(
+            "the VM is removed while it is waited for",
+            changed(|rig| {
+                rig.sim.change(|world| drop(world.guests.remove(&100)));
+            }),
+        ),
+        row(
+            "the VM is another one while it is waited for",
+            changed(|rig| {
+                rig.sim.change(|world| put_guest(world, 100));
+            }),
+        ),
+        row(
             "the VM's status cannot be asked when it is not ready",
             Day::new()
                 .guest(first_boot(Boot { port: When::Never, ..boot() }))
@@ -177,7 +206,7 @@ fn initialization() -> Vec<Row> {
                     lines: vec![
                         Play::out("quotes \" and ' and tab\t and backslash \\ and bell \x07\n"),
                         Play::out(&b"half of \xc3\n"[..]),
-                        Play::err("a line without an end".as_bytes()),
+                        Play::out("a line without an end".as_bytes()),
                     ],
                     end: End::Code(0),
                 }))
