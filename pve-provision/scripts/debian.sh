@@ -28,6 +28,18 @@ fail() {
     exit 1
 }
 
+# Mirrors drop the backports of a release before anything else of it, and its images still name them.
+leave_out_backports() {
+    local file
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
+        [[ -f $file ]] || continue
+        sed --in-place --follow-symlinks --regexp-extended \
+            -e 's/^deb(-src)?[[:space:]].*-backports[[:space:]].*/# &/' \
+            -e '/^Suites:/s/[[:space:]][^[:space:]]+-backports([[:space:]]|$)/\1/' \
+            -e 's/^Suites:[[:space:]]*$/&\nEnabled: no/' "$file"
+    done
+}
+
 # apt-get without questions; patient with locks and mirrors.
 apt() {
     local options=(
@@ -53,6 +65,10 @@ apt() {
             say "another package manager is at work, waiting for it"
         else
             ((++failures < tries)) || break
+            if grep --quiet --extended-regexp -- "-backports Release' (does not have|no longer has)" "$complaint"; then
+                say "the mirror has no backports for this release any more: leaving them out"
+                leave_out_backports
+            fi
             say "apt-get $1 failed with exit code $status, trying again"
         fi
         sleep 5

@@ -1,14 +1,17 @@
-//! Reading a JSON body, with everything that can be wrong with it in the one error form.
+//! Reading what a request says, with everything that can be wrong with it in the one error form.
 
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::body::Bytes;
 use axum::extract::FromRequest;
+use axum::extract::FromRequestParts;
+use axum::extract::Path;
 use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
 use axum::http::header;
+use axum::http::request::Parts;
 use futures_util::StreamExt;
 use serde_json::Map;
 use serde_json::Value;
@@ -128,4 +131,18 @@ async fn read(body: Body) -> Result<Bytes, Problem> {
         return Err(Problem::input(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 1 MiB"));
     }
     Ok(whole.into())
+}
+
+/// The part of a path that names what is meant.
+pub(crate) struct Segment(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(Problem::input(StatusCode::BAD_REQUEST, "the path is not UTF-8")),
+        }
+    }
 }

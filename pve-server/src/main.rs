@@ -90,16 +90,31 @@ async fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Looks at the node; 1 when an install would fail.
 async fn check(settings: Settings) -> Result<ExitCode> {
-    let images = settings.images.directory.clone();
-    let catalogue = Catalogue::load(settings.images_file.as_deref())?;
-    let cache = Cache::new(settings.images)?;
-    let installer =
-        Installer::new(settings.install, catalogue, cache).context("cannot open STATE_DIR")?;
-    let findings = installer.check(&images).await;
-    tell("notice", &settings.notices);
-    tell("notice", &findings.notices);
-    tell("problem", &findings.problems);
-    if findings.problems.is_empty() {
+    let directory = settings.images.directory.clone();
+    let mut problems = Vec::new();
+    let catalogue = Catalogue::load(settings.images_file.as_deref()).unwrap_or_else(|error| {
+        problems.push(format!("IMAGES_FILE: {:#}", anyhow::Error::from(error)));
+        Catalogue::builtin()
+    });
+    let cache = Cache::new(settings.images);
+    let installer = cache.context("cannot open IMAGE_DIR").and_then(|cache| {
+        Installer::new(settings.install, catalogue, cache).context("cannot open STATE_DIR")
+    });
+    let mut notices = settings.notices;
+    match installer {
+        Ok(installer) => {
+            let findings = installer.check(&directory).await;
+            problems.extend(findings.problems);
+            notices.extend(findings.notices);
+        }
+        Err(error) => {
+            problems.push(format!("{error:#}"));
+            notices.push("the node itself was not looked at".to_owned());
+        }
+    }
+    tell("notice", &notices);
+    tell("problem", &problems);
+    if problems.is_empty() {
         tell("result", &["nothing is in the way of an install"]);
         return Ok(ExitCode::SUCCESS);
     }

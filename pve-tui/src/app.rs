@@ -4,6 +4,7 @@ use crossterm::event::KeyCode;
 use crossterm::event::KeyEvent;
 use pve_api::Address;
 use pve_api::Domain;
+use pve_api::Fingerprint;
 use pve_provision::Event;
 use pve_provision::create::Draft;
 use pve_provision::create::End;
@@ -15,6 +16,8 @@ use pve_provision::create::Stage;
 use pve_provision::create::Template;
 use pve_provision::create::Value;
 
+use crate::drawn::Drawn;
+use crate::drawn::Spot;
 use crate::keys::Action;
 use crate::keys::action;
 use crate::login;
@@ -32,10 +35,17 @@ use crate::wizard::Wizard;
 pub(crate) enum Message {
     Key(KeyEvent),
     Paste(String),
+    /// A place on the screen was clicked: column and line.
+    Click(u16, u16),
+    /// The wheel was turned, up or down.
+    Wheel {
+        up: bool,
+    },
     /// The terminal has another size, or was used by somebody else.
     Redraw,
-    Probed(Address, Result<Shown, String>),
-    Realms(Address, Result<Vec<Domain>, String>),
+    /// What each of the addresses showed.
+    Probed(Vec<Address>, Vec<Result<Shown, String>>),
+    Realms(Vec<Address>, Result<Vec<Domain>, String>),
     Reached(Result<Reached, String>),
     Found(Query, Result<Found, String>),
     Event(Box<Event>),
@@ -61,9 +71,9 @@ pub(crate) enum Part {
 /// What lies above everything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Overlay {
-    /// The keys; scrolled down by so many lines.
+    /// The keys, from that line on.
     Help(usize),
-    /// The request as text; scrolled down by so many lines.
+    /// The request as text, from that line on.
     Request(usize),
     /// Whether to leave, and what is lost by that.
     Leave(String),
@@ -78,6 +88,10 @@ pub(crate) struct Model {
     pub(crate) overlay: Option<Overlay>,
     pub(crate) theme: Theme,
     pub(crate) quit: bool,
+    /// The server at which somebody is logged in.
+    pub(crate) at: Vec<Address>,
+    /// What is on the screen.
+    pub(crate) drawn: Drawn,
     templates: Vec<Template>,
     /// With what the wizard begins.
     draft: Draft,
@@ -86,18 +100,21 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn new(
         known: Vec<Known>,
+        pins: Vec<(Address, Fingerprint)>,
         templates: Vec<Template>,
         draft: Draft,
         theme: Theme,
     ) -> Self {
         Self {
             part: Part::Login,
-            login: Login::new(known),
+            login: Login::new(known, pins),
             wizard: None,
             progress: None,
             overlay: None,
             theme,
             quit: false,
+            at: Vec::new(),
+            drawn: Drawn::default(),
             templates,
             draft,
         }
@@ -121,15 +138,16 @@ impl Model {
 
     /// What is lost by leaving now.
     fn loss(&self) -> Option<String> {
-        match (&self.progress, &self.wizard, self.part) {
-            (Some(progress), _, Part::Progress) if progress.end.is_none() => {
-                Some(progress.farewell())
-            }
-            (_, Some(wizard), Part::Wizard) if !wizard.sheet.draft.answers().is_empty() => {
-                Some("Nothing was made yet. What was said is not kept.".to_owned())
-            }
-            _ => None,
+        let end = self.progress.as_ref().map(|progress| &progress.end);
+        match (&self.progress, end) {
+            (Some(progress), Some(None)) => return Some(progress.farewell()),
+            // Of a VM that is made, or may be, nothing is lost that was said.
+            (_, Some(Some(end))) if !matches!(end, End::NothingMade(_)) => return None,
+            _ => {}
         }
+        let said =
+            self.wizard.as_ref().is_some_and(|wizard| !wizard.sheet.draft.answers().is_empty());
+        said.then(|| "Nothing was made yet. What was said is not kept.".to_owned())
     }
 
     fn leave(&mut self) {
@@ -158,10 +176,18 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Option<Effect> {
             }
             None
         }
+        Message::Click(column, row) => {
+            let spot = model.drawn.at(column, row)?;
+            click(model, spot)
+        }
+        Message::Wheel { up } => {
+            wheel(model, up);
+            None
+        }
         Message::Redraw => None,
-        Message::Probed(address, shown) => model.login.probed(&address, shown).map(Effect::Login),
-        Message::Realms(address, realms) => {
-            model.login.realms(&address, realms);
+        Message::Probed(at, shown) => model.login.probed(&at, shown).map(Effect::Login),
+        Message::Realms(at, realms) => {
+            model.login.realms(&at, realms);
             None
         }
         Message::Reached(reached) => {
@@ -189,6 +215,15 @@ pub(crate) fn update(model: &mut Model, message: Message) -> Option<Effect> {
 
 /// Somebody is in: the wizard begins, or goes on where it was.
 fn enter(model: &mut Model, account: &str) -> Option<Effect> {
+    let at = model.login.addresses().to_vec();
+    if !at.iter().any(|address| model.at.contains(address)) {
+        // What was made, or was not, lies at the other server: nothing of it can go on here.
+        model.progress = None;
+        if let Some(wizard) = &mut model.wizard {
+            wizard.sheet.complaints.clear();
+        }
+    }
+    model.at = at;
     let wish = if let Some(wizard) = &mut model.wizard {
         wizard.renew(account)
     } else {
@@ -203,7 +238,7 @@ fn fulfil(model: &mut Model, wish: Option<wizard::Wish>) -> Option<Effect> {
     match wish? {
         wizard::Wish::Ask(queries) => Some(Effect::Ask(queries)),
         wizard::Wish::Create(plan) => {
-            let server = model.login.address().map(|address| address.to_string());
+            let server = model.at.first().map(ToString::to_string);
             let name = plan.create.config.name.clone().unwrap_or_default();
             let progress = Progress::new((*plan).clone(), server.unwrap_or_default(), name);
             model.progress = Some(progress);
@@ -222,21 +257,20 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
         press_overlay(model, key, asked);
         return None;
     }
-    let typing = model.is_typing();
     match asked {
         Some(Action::Quit) => {
             model.leave();
             return None;
         }
-        Some(Action::Help) if !typing || key.code == KeyCode::F(1) => {
+        Some(Action::Help) if key.code == KeyCode::F(1) || !model.is_typing() => {
             model.overlay = Some(Overlay::Help(0));
             return None;
         }
-        Some(Action::Request) if !typing && model.wizard.is_some() => {
+        Some(Action::Request) if model.wizard.is_some() => {
             model.overlay = Some(Overlay::Request(0));
             return None;
         }
-        Some(Action::LogIn) if !typing && model.part == Part::Wizard => {
+        Some(Action::LogIn) if model.part == Part::Wizard => {
             model.log_in_again("");
             return None;
         }
@@ -256,26 +290,51 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
             fulfil(model, wish)
         }
         Part::Progress => {
-            let offer = model.progress.as_mut()?.key(key)?;
+            let offer = model.progress.as_mut()?.key(key, model.drawn.text)?;
             take(model, offer)
         }
     }
 }
 
+/// A click on what lies there; above a text nothing can be clicked.
+fn click(model: &mut Model, spot: Spot) -> Option<Effect> {
+    match model.part {
+        _ if model.overlay.is_some() => None,
+        Part::Login => model.login.click(spot).map(Effect::Login),
+        Part::Wizard => {
+            let wish = model.wizard.as_mut()?.click(spot);
+            fulfil(model, wish)
+        }
+        Part::Progress => {
+            let Spot::Row(index) = spot else { return None };
+            let offer = model.progress.as_mut()?.click(index)?;
+            take(model, offer)
+        }
+    }
+}
+
+fn wheel(model: &mut Model, up: bool) {
+    let shown = model.drawn.text;
+    match (&mut model.overlay, model.part, &mut model.wizard, &mut model.progress) {
+        (Some(Overlay::Help(first) | Overlay::Request(first)), ..) => *first = shown.turned(up),
+        (None, Part::Login, ..) => model.login.wheel(up),
+        (None, Part::Wizard, Some(wizard), _) => wizard.wheel(up),
+        (None, Part::Progress, _, Some(progress)) => {
+            progress.scroll(Some(shown.turned(up)), shown);
+        }
+        _ => {}
+    }
+}
+
 fn press_overlay(model: &mut Model, key: KeyEvent, asked: Option<Action>) {
-    const PAGE: usize = 10;
+    let shown = model.drawn.text;
     match &mut model.overlay {
         Some(Overlay::Leave(_)) => match (asked, key.code) {
             (Some(Action::Open | Action::Quit), _) | (_, KeyCode::Char('y')) => model.quit = true,
             (Some(Action::Back), _) | (_, KeyCode::Char('n')) => model.overlay = None,
             _ => {}
         },
-        Some(Overlay::Help(scroll) | Overlay::Request(scroll)) => match asked {
-            Some(Action::Down) => *scroll += 1,
-            Some(Action::Up) => *scroll = scroll.saturating_sub(1),
-            Some(Action::PageDown) => *scroll += PAGE,
-            Some(Action::PageUp) => *scroll = scroll.saturating_sub(PAGE),
-            Some(Action::First) => *scroll = 0,
+        Some(Overlay::Help(first) | Overlay::Request(first)) => match asked {
             Some(Action::Back | Action::Open | Action::Help | Action::Request) => {
                 model.overlay = None;
             }
@@ -283,7 +342,8 @@ fn press_overlay(model: &mut Model, key: KeyEvent, asked: Option<Action>) {
                 model.overlay = None;
                 model.leave();
             }
-            _ => {}
+            Some(action) => *first = shown.after(action).unwrap_or(*first),
+            None => {}
         },
         None => {}
     }

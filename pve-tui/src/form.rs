@@ -4,8 +4,10 @@
 //! whoever owns the values takes that in, or refuses it with a reason.
 
 mod draw;
+mod list;
 mod picker;
 mod row;
+mod text;
 
 use crossterm::event::Event;
 use crossterm::event::KeyEvent;
@@ -17,15 +19,16 @@ use crate::keys::Action;
 use crate::keys::action;
 use crate::keys::typed;
 
-pub(crate) use draw::clipped;
 pub(crate) use draw::draw;
 pub(crate) use draw::draw_rows;
+pub(crate) use draw::draw_rule;
 pub(crate) use draw::popup;
-pub(crate) use draw::wrapped;
 use picker::Picker;
 pub(crate) use row::Kind;
 pub(crate) use row::Row;
 pub(crate) use row::State;
+pub(crate) use text::clipped;
+pub(crate) use text::wrapped;
 
 /// A form: where the focus is, and what is being done there.
 #[derive(Clone)]
@@ -47,10 +50,21 @@ enum Mode {
     Pick(Picker),
 }
 
+/// What is being done with a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Browsing,
+    Typing,
+    Picking,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Up,
     Down,
+    /// To the next field, if there is nothing more to say here.
+    Next,
+    Stay,
 }
 
 /// What a key changed.
@@ -79,9 +93,28 @@ impl<K: Clone + PartialEq> Form<K> {
         Self { focus, index: 0, mode: Mode::Browse, problem: None, then: Then::Down }
     }
 
+    /// What is being done.
+    pub(crate) fn doing(&self) -> Doing {
+        match self.mode {
+            Mode::Browse => Doing::Browsing,
+            Mode::Edit(_) => Doing::Typing,
+            Mode::Pick(_) => Doing::Picking,
+        }
+    }
+
     /// Whether nothing is being typed or picked.
     pub(crate) fn is_browsing(&self) -> bool {
-        matches!(self.mode, Mode::Browse)
+        self.doing() == Doing::Browsing
+    }
+
+    /// Whether a text is being typed.
+    pub(crate) fn is_editing(&self) -> bool {
+        self.doing() == Doing::Typing
+    }
+
+    /// Whether a text was taken by the key that also presses buttons.
+    pub(crate) fn is_entered(&self) -> bool {
+        self.then == Then::Next
     }
 
     /// Where the focus is.
@@ -109,6 +142,11 @@ impl<K: Clone + PartialEq> Form<K> {
         }
     }
 
+    /// Takes the neighbour of a field that went away.
+    pub(crate) fn settle(&mut self, rows: &[Row<'_, K>]) {
+        self.move_to(self.position(rows), rows);
+    }
+
     fn close(&mut self) {
         self.mode = Mode::Browse;
         self.problem = None;
@@ -119,7 +157,13 @@ impl<K: Clone + PartialEq> Form<K> {
         let index = self.position(rows);
         match (&mut self.mode, self.then) {
             (Mode::Edit(_), Then::Down) => self.move_to(index + 1, rows),
+            (Mode::Edit(_), Then::Next) => {
+                let is_wrong = rows.get(index).is_some_and(|row| !row.problems.is_empty());
+                // What is wrong with it is read where the focus is.
+                if is_wrong { self.close() } else { self.move_to(index + 1, rows) }
+            }
             (Mode::Edit(_), Then::Up) => self.move_to(index.saturating_sub(1), rows),
+            (Mode::Edit(_), Then::Stay) => self.close(),
             (Mode::Pick(picker), _) => match rows.get(index).map(|row| &row.kind) {
                 // One may want to add another one.
                 Some(Kind::List { .. }) => {
@@ -156,7 +200,12 @@ impl<K: Clone + PartialEq> Form<K> {
         rows: &[Row<'_, K>],
     ) -> Option<Change<K>> {
         self.problem = None;
-        match action(key) {
+        // A secret may begin with whatever can be typed.
+        let asked = match (&row.kind, typed(key)) {
+            (Kind::Secret, Some(_)) => None,
+            _ => action(key),
+        };
+        match asked {
             Some(Action::Up) => self.move_to(self.index.saturating_sub(1), rows),
             Some(Action::Down) => self.move_to(self.index + 1, rows),
             Some(Action::First) => self.move_to(0, rows),
@@ -200,12 +249,13 @@ impl<K: Clone + PartialEq> Form<K> {
 
     fn edit(&mut self, key: KeyEvent, row: &Row<'_, K>, rows: &[Row<'_, K>]) -> Option<Change<K>> {
         let Mode::Edit(input) = &mut self.mode else { return None };
-        self.then = match action(key) {
+        let then = match action(key) {
             Some(Action::Back) => {
                 self.close();
                 return None;
             }
-            Some(Action::Open | Action::Down) => Then::Down,
+            Some(Action::Open) => Then::Next,
+            Some(Action::Down) => Then::Down,
             Some(Action::Up) => Then::Up,
             _ => {
                 self.problem = None;
@@ -213,6 +263,18 @@ impl<K: Clone + PartialEq> Form<K> {
                 return None;
             }
         };
+        self.finish(then, row, rows)
+    }
+
+    /// Ends the typing of a text where it is, as somebody does who goes on elsewhere.
+    pub(crate) fn leave_text(&mut self, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let row = rows.get(self.position(rows))?;
+        self.finish(Then::Stay, row, rows)
+    }
+
+    fn finish(&mut self, then: Then, row: &Row<'_, K>, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let Mode::Edit(input) = &self.mode else { return None };
+        self.then = then;
         let text = input.value().to_owned();
         // What was only looked at is not said: it goes on following its default.
         if matches!(&row.kind, Kind::Text(before) if *before == text) {
@@ -271,6 +333,7 @@ impl<K: Clone + PartialEq> Form<K> {
         let Some(row) = rows.get(index) else { return };
         (self.index, self.focus) = (index, row.key.clone());
         let types = !matches!(row.kind, Kind::Flag(_) | Kind::Button | Kind::Line);
+        let secret = matches!(row.kind, Kind::Secret);
         if self.is_browsing() && types {
             self.open(row, None);
             if let Mode::Edit(input) = &mut self.mode {
@@ -285,9 +348,44 @@ impl<K: Clone + PartialEq> Form<K> {
             }
             Mode::Browse => return,
         };
-        let line = text.trim().lines().next().unwrap_or_default();
-        for c in line.chars().filter(|c| !c.is_control()) {
+        // A secret is what it is, but for the end of the line that came along with it.
+        let line = if secret {
+            text.trim_end_matches(['\r', '\n'])
+        } else {
+            text.trim().lines().next().unwrap_or_default()
+        };
+        for c in line.chars().filter(|c| secret || !c.is_control()) {
             input.handle(InputRequest::InsertChar(c));
+        }
+    }
+
+    /// Takes a click on a row: the focus goes there, a flag is switched, a button is pressed; a
+    /// field that has the focus already is opened.
+    pub(crate) fn click(&mut self, key: &K, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let index = rows.iter().position(|row| row.key == *key)?;
+        let row = &rows[index];
+        let acts = matches!(row.kind, Kind::Flag(_) | Kind::Button);
+        let again = index == self.position(rows) && self.is_browsing();
+        self.move_to(index, rows);
+        if acts || again { self.open(row, None) } else { None }
+    }
+
+    /// Takes a click on a line of the list that is open.
+    pub(crate) fn click_item(&mut self, index: usize, rows: &[Row<'_, K>]) -> Option<Change<K>> {
+        let row = rows.get(self.position(rows))?;
+        let Mode::Pick(picker) = &mut self.mode else { return None };
+        picker.go(&row.kind, |_, _| index);
+        self.take(row)
+    }
+
+    /// Takes a turn of the wheel.
+    pub(crate) fn wheel(&mut self, up: bool, rows: &[Row<'_, K>]) {
+        let index = self.position(rows);
+        let step = |at: usize, far: usize| if up { at.saturating_sub(far) } else { at + far };
+        match (&mut self.mode, rows.get(index)) {
+            (Mode::Browse, _) => self.move_to(step(index, 1), rows),
+            (Mode::Pick(picker), Some(row)) => picker.go(&row.kind, |at, _| step(at, 3)),
+            _ => {}
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The servers that the login offers: those that somebody logged in to before, the last one first,
 //! then those of the profile file. There is nothing secret in any of it.
 //!
-//! `history` is written by the program: an address and an account on each line.
+//! `history` is written by the program: addresses with commas between them, and an account, on each
+//! line.
 
 use std::fs;
 use std::io;
@@ -25,76 +26,84 @@ fn history_file(files: &Files) -> PathBuf {
 }
 
 /// Addresses and accounts, the last one first.
-fn history(files: &Files) -> anyhow::Result<Vec<(Address, String)>> {
+fn history(files: &Files) -> anyhow::Result<Vec<(Vec<Address>, String)>> {
     let path = history_file(files);
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.with_context(|| format!("cannot read {}", path.display()))?,
     };
     let line = |line: &str| {
-        let (address, account) = line.split_once(' ').unwrap_or((line, ""));
-        Some((address.parse().ok()?, account.to_owned()))
+        let (addresses, account) = line.split_once(' ').unwrap_or((line, ""));
+        let addresses = addresses.split(',').map(str::parse).collect::<Result<_, _>>();
+        Some((addresses.ok()?, account.to_owned()))
     };
     Ok(text.lines().filter_map(line).collect())
 }
 
-/// All servers that are known.
+/// All servers that are known. One that the profile file has is there once, under its name.
 pub(crate) fn load(files: &Files) -> anyhow::Result<Vec<Known>> {
-    let mut known: Vec<Known> = Vec::new();
-    let mut add = |name: &str, address: Address, account: &str| -> anyhow::Result<()> {
-        if known.iter().any(|other| other.address == address) {
-            return Ok(());
-        }
-        let (user, realm) = account.rsplit_once('@').unwrap_or((account, ""));
-        known.push(Known {
-            name: name.to_owned(),
-            pins: files.pin(&address)?.into_iter().collect(),
-            authority: None,
-            user: user.to_owned(),
-            realm: realm.to_owned(),
-            address,
-        });
-        Ok(())
-    };
-    for (address, account) in history(files)? {
-        add("", address, &account)?;
-    }
-    let servers = files.servers()?;
-    for (name, profile) in &servers.servers {
+    let mut profiles = Vec::new();
+    for (name, profile) in files.servers()?.servers {
         let account = profile.user.as_ref().map(ToString::to_string).unwrap_or_default();
-        for address in profile.addresses()? {
-            add(name, address, &account)?;
+        profiles.push(Known {
+            name,
+            addresses: profile.addresses()?,
+            pins: profile.fingerprints,
+            authority: profile.ca_file,
+            ..of_account(&account)
+        });
+    }
+    let mut known: Vec<Known> = Vec::new();
+    for (addresses, account) in history(files)? {
+        let account = of_account(&account);
+        let is_it = |one: &&Known| addresses.iter().all(|address| one.addresses.contains(address));
+        let one = match profiles.iter().find(is_it) {
+            Some(profile) => Known { user: account.user, realm: account.realm, ..profile.clone() },
+            None => Known { addresses, ..account },
+        };
+        if !known.iter().any(|other| other.addresses == one.addresses) {
+            known.push(one);
         }
     }
-    // What the profile says of a server holds wherever its address came from.
-    for (name, profile) in &servers.servers {
-        let addresses = profile.addresses()?;
-        for one in known.iter_mut().filter(|one| addresses.contains(&one.address)) {
-            one.name.clone_from(name);
-            one.authority.clone_from(&profile.ca_file);
-            one.pins.extend(&profile.fingerprints);
-        }
-    }
+    profiles.retain(|profile| !known.iter().any(|one| one.name == profile.name));
+    known.extend(profiles);
     Ok(known)
 }
 
-/// Puts a server first, and keeps the certificate that was accepted for it.
+fn of_account(account: &str) -> Known {
+    let (user, realm) = account.rsplit_once('@').unwrap_or((account, ""));
+    Known {
+        name: String::new(),
+        addresses: Vec::new(),
+        pins: Vec::new(),
+        authority: None,
+        user: user.to_owned(),
+        realm: realm.to_owned(),
+    }
+}
+
+/// Puts a server first, and keeps the certificates that were accepted for it.
 pub(crate) fn remember(files: &Files, kept: &Kept) -> anyhow::Result<()> {
-    if let Some(pin) = kept.pin
-        && files.pin(&kept.address)? != Some(pin)
-    {
-        files.remember(&kept.address, pin)?;
+    for (address, pin) in &kept.pins {
+        if files.pin(address)? != Some(*pin) {
+            files.remember(address, *pin)?;
+        }
     }
     let mut all = history(files)?;
-    all.retain(|(address, _)| *address != kept.address);
-    all.insert(0, (kept.address.clone(), format!("{}@{}", kept.user, kept.realm)));
+    // The order of the addresses is that in which they answered.
+    all.retain(|(addresses, _)| {
+        addresses.len() != kept.addresses.len()
+            || !addresses.iter().all(|address| kept.addresses.contains(address))
+    });
+    all.insert(0, (kept.addresses.clone(), format!("{}@{}", kept.user, kept.realm)));
     all.truncate(REMEMBERED);
     fs::create_dir_all(&files.directory)?;
     let path = history_file(files);
     let beside = path.with_extension("new");
     let mut file = fs::File::create(&beside)?;
-    for (address, account) in &all {
-        writeln!(file, "{address} {account}")?;
+    for (addresses, account) in &all {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        writeln!(file, "{} {account}", addresses.join(","))?;
     }
     file.sync_all()?;
     fs::rename(&beside, &path)?;
@@ -137,13 +146,24 @@ mod tests {
         (directory, files)
     }
 
-    fn kept(address: &str, user: &str, pin: Option<&str>) -> Kept {
+    fn kept(addresses: &str, user: &str, pin: Option<&str>) -> Kept {
+        let addresses: Vec<Address> =
+            addresses.split(',').map(|address| address.parse().unwrap()).collect();
+        let pins = pin.map(|pin| (addresses[0].clone(), pin.parse().unwrap()));
         Kept {
-            address: address.parse().unwrap(),
-            pin: pin.map(|pin| pin.parse().unwrap()),
+            pins: pins.into_iter().collect(),
+            addresses,
             user: user.to_owned(),
             realm: "pam".to_owned(),
         }
+    }
+
+    fn lines(files: &Files) -> Vec<String> {
+        let line = |known: Known| {
+            let addresses: Vec<String> = known.addresses.iter().map(ToString::to_string).collect();
+            format!("{} {} {}", addresses.join(","), known.user, known.name)
+        };
+        load(files).unwrap().into_iter().map(line).collect()
     }
 
     #[test]
@@ -152,25 +172,41 @@ mod tests {
         assert_eq!(load(&files).unwrap(), []);
         remember(&files, &kept("pve1.example.org", "root", None)).unwrap();
         remember(&files, &kept("192.0.2.7:443", "ops", Some(PIN))).unwrap();
+        remember(&files, &kept("192.0.2.1,192.0.2.2", "root", None)).unwrap();
         remember(&files, &kept("pve1.example.org", "ops", None)).unwrap();
-        let known = load(&files).unwrap();
-        let line = |known: &Known| format!("{} {} {}", known.address, known.user, known.pins.len());
-        let lines: Vec<String> = known.iter().map(line).collect();
-        assert_eq!(lines, ["pve1.example.org:8006 ops 0", "192.0.2.7:443 ops 1"]);
+        // Which of them answered first does not make it another server.
+        remember(&files, &kept("192.0.2.2,192.0.2.1", "ops", None)).unwrap();
+        assert_eq!(
+            lines(&files),
+            [
+                "192.0.2.2:8006,192.0.2.1:8006 ops ",
+                "pve1.example.org:8006 ops ",
+                "192.0.2.7:443 ops "
+            ]
+        );
+        let pins = files.pins().unwrap();
+        assert_eq!(pins, [("192.0.2.7:443".parse().unwrap(), PIN.parse().unwrap())]);
     }
 
     #[test]
-    fn what_the_profile_says_of_a_server_holds_for_it() {
+    fn a_server_of_the_profile_is_there_once_with_all_its_addresses() {
         let (_directory, files) = files();
-        remember(&files, &kept("192.0.2.1", "root", None)).unwrap();
+        remember(&files, &kept("192.0.2.2", "root", None)).unwrap();
+        remember(&files, &kept("192.0.2.9", "root", None)).unwrap();
         let profile = format!(
-            "[servers.lab]\naddresses = ['192.0.2.1', '192.0.2.2']\nuser = 'ops@pve'\nfingerprints = ['{PIN}']\n"
+            "[servers.lab]\naddresses = ['192.0.2.1', '192.0.2.2']\nuser = 'ops@pve'\nfingerprints = ['{PIN}']\n\
+             [servers.other]\naddresses = ['192.0.2.5']\nuser = 'ops@pve'\n"
         );
         fs::write(files.directory.join("servers.toml"), profile).unwrap();
-        let known = load(&files).unwrap();
-        assert_eq!(known.len(), 2);
-        assert!(known.iter().all(|known| known.name == "lab" && known.pins.len() == 1));
-        assert_eq!((known[0].user.as_str(), known[1].user.as_str()), ("root", "ops"));
+        assert_eq!(
+            lines(&files),
+            [
+                "192.0.2.9:8006 root ",
+                "192.0.2.1:8006,192.0.2.2:8006 root lab",
+                "192.0.2.5:8006 ops other"
+            ]
+        );
+        assert_eq!(load(&files).unwrap()[1].pins, [PIN.parse().unwrap()]);
     }
 
     #[test]

@@ -8,8 +8,10 @@
 
 mod app;
 pub mod connect;
+mod drawn;
 mod form;
 pub mod headless;
+mod hints;
 mod keys;
 mod known;
 mod log;
@@ -40,15 +42,19 @@ use terminal::Screen;
 /// With what the screens begin.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
-    /// A server from the profile file, or an address: host, host:port, the web UI's URL
-    #[arg(long)]
-    pub server: Option<String>,
+    /// A server from the profile file, or an address: host, host:port, the web UI's URL; several
+    /// of one cluster with commas between them
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    pub server: Vec<String>,
     /// A template: default, server, the name of one of yours, or a file
     #[arg(long, default_value = "default")]
     pub template: String,
     /// Says something beforehand: general.name=web, disks.1.size=100
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Takes the mouse, too; what the terminal itself does with it then needs Shift
+    #[arg(long)]
+    pub mouse: bool,
 }
 
 /// Shows the screens until somebody leaves.
@@ -65,11 +71,16 @@ pub async fn run(options: Options, files: Files) -> anyhow::Result<()> {
     for assignment in &options.set {
         draft.set(assignment)?;
     }
-    let mut model = Model::new(known::load(&files)?, templates, draft, Theme { colours });
-    let first = match options.server {
-        Some(server) => model.login.with_server(&server)?.map(Effect::Login),
-        None => None,
+    let (known, pins) = (known::load(&files)?, files.pins()?);
+    let mut model = Model::new(known, pins, templates, draft, Theme { colours });
+    let server = match options.server.as_slice() {
+        [] => files.servers()?.default,
+        servers => Some(servers.join(",")),
     };
-    let mut screen = Screen::take().context("cannot use the terminal")?;
-    runner::run(&mut screen, model, files, first).await
+    let first = match server {
+        None => None,
+        Some(server) => model.login.with_server(&server)?.map(Effect::Login),
+    };
+    let mut screen = Screen::take(options.mouse).context("cannot use the terminal")?;
+    Box::pin(runner::run(&mut screen, model, files, first)).await
 }

@@ -20,10 +20,12 @@ use pve_api::UserId;
 use pve_provision::create::Choice;
 use secrecy::SecretString;
 
+use crate::drawn::Spot;
 use crate::form::Change;
 use crate::form::Form;
 use crate::form::State;
 
+use sheet::joined;
 pub(crate) use trust::Connection;
 pub(crate) use trust::Shown;
 
@@ -32,8 +34,9 @@ pub(crate) use trust::Shown;
 pub(crate) struct Known {
     /// Its name in the profile file; empty if it is not there.
     pub(crate) name: String,
-    pub(crate) address: Address,
-    /// The certificates that are accepted.
+    /// One node, or several of one cluster.
+    pub(crate) addresses: Vec<Address>,
+    /// The certificates that the profile file lists.
     pub(crate) pins: Vec<Fingerprint>,
     /// The authority that signs its certificates.
     pub(crate) authority: Option<PathBuf>,
@@ -45,9 +48,9 @@ pub(crate) struct Known {
 /// What is kept of a login that went well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
-    pub(crate) address: Address,
-    /// The certificate that somebody accepted for good.
-    pub(crate) pin: Option<Fingerprint>,
+    pub(crate) addresses: Vec<Address>,
+    /// The certificates that somebody accepted for good.
+    pub(crate) pins: Vec<(Address, Fingerprint)>,
     pub(crate) user: String,
     pub(crate) realm: String,
 }
@@ -75,10 +78,10 @@ pub(crate) enum Entry {
 
 /// What the login wants done.
 pub(crate) enum Wish {
-    /// Look at the server's certificate.
-    Probe(Address),
+    /// Look at the certificates of these addresses.
+    Probe(Vec<Address>),
     /// Ask the server, which is trusted so, for its realms.
-    Realms(Address, Trust),
+    Realms(Vec<Address>, Trust),
     /// Log in with a password.
     Password { user: UserId, password: SecretString, keep: Kept },
     /// Use an API token.
@@ -106,10 +109,17 @@ pub(crate) struct Login {
 pub(crate) struct Sheet {
     pub(crate) known: Vec<Known>,
     known_choices: Vec<Choice>,
+    /// The certificates that were accepted for good, whoever did that.
+    pins: Vec<(Address, Fingerprint)>,
+    /// The server as it is shown.
     server: String,
+    /// Where it is.
+    addresses: Vec<Address>,
     pub(crate) connection: Connection,
-    /// Whether the certificate that was accepted is kept for the next time.
-    remember: bool,
+    /// Why some of its addresses are not to be reached, while others are.
+    unreached: Vec<String>,
+    /// The certificates that are kept for the next time.
+    remember: Vec<(Address, Fingerprint)>,
     /// `password` or `token`.
     way: String,
     ways: Vec<Choice>,
@@ -141,9 +151,9 @@ fn choice(value: &str, label: &str) -> Choice {
 
 impl Login {
     /// A login that offers the servers that are known.
-    pub(crate) fn new(known: Vec<Known>) -> Self {
+    pub(crate) fn new(known: Vec<Known>, pins: Vec<(Address, Fingerprint)>) -> Self {
         let known_choices = known.iter().map(|known| {
-            let address = known.address.to_string();
+            let address = joined(&known.addresses);
             let label = match &*known.name {
                 "" => address.clone(),
                 name => format!("{name} ({address})"),
@@ -157,9 +167,12 @@ impl Login {
         let sheet = Sheet {
             known_choices: known_choices.collect(),
             known,
+            pins,
             server: String::new(),
+            addresses: Vec::new(),
             connection: Connection::None,
-            remember: false,
+            unreached: Vec::new(),
+            remember: Vec::new(),
             way: "password".to_owned(),
             ways: vec![choice("password", "User and password"), choice("token", "API token")],
             realms: Vec::new(),
@@ -181,8 +194,17 @@ impl Login {
     /// Names the server as if it had been typed.
     pub(crate) fn with_server(&mut self, server: &str) -> Result<Option<Wish>, InvalidAddress> {
         let wish = self.sheet.set_server(server)?;
-        self.form.go_to(Entry::Way);
+        self.form.go_to(self.first_missing());
         Ok(wish)
+    }
+
+    /// Where somebody goes on once the server is known.
+    fn first_missing(&self) -> Entry {
+        match &*self.sheet.way {
+            "token" => Entry::Token,
+            _ if self.sheet.user.is_empty() => Entry::User,
+            _ => Entry::Password,
+        }
     }
 
     /// Prepares for logging in anew, to the same server.
@@ -191,16 +213,21 @@ impl Login {
         (self.sheet.factors, self.sheet.busy) = (None, None);
         self.sheet.failure = (!reason.is_empty()).then(|| reason.to_owned());
         let entry = match self.sheet.connection {
-            Connection::Trusted(_) if self.sheet.way == "token" => Entry::Token,
-            Connection::Trusted(_) => Entry::Password,
+            Connection::Trusted(_) => self.first_missing(),
             _ => Entry::Server,
         };
         self.form.go_to(entry);
     }
 
-    /// The server that is trusted.
-    pub(crate) fn address(&self) -> Option<Address> {
-        self.sheet.server.parse().ok()
+    /// The addresses of the server, those that answered first.
+    pub(crate) fn addresses(&self) -> &[Address] {
+        &self.sheet.addresses
+    }
+
+    /// Whether these are its addresses, in whatever order.
+    fn is_at(&self, addresses: &[Address]) -> bool {
+        let own = self.addresses();
+        own.len() == addresses.len() && own.iter().all(|address| addresses.contains(address))
     }
 
     /// Takes a key.
@@ -218,12 +245,43 @@ impl Login {
         }
     }
 
+    /// Takes a click; while a text is typed it is taken in first.
+    pub(crate) fn click(&mut self, spot: Spot) -> Option<Wish> {
+        if self.sheet.busy.is_some() {
+            return None;
+        }
+        let rows = self.sheet.rows();
+        let place = match spot {
+            Spot::Row(index) => rows.get(index).map(|row| row.key),
+            _ => None,
+        };
+        let change = match (spot, place) {
+            (Spot::Item(index), _) => self.form.click_item(index, &rows),
+            (_, Some(place)) if self.form.is_editing() && place == *self.form.focus() => None,
+            (_, Some(place)) if self.form.is_editing() => {
+                let change = self.form.leave_text(&rows);
+                let wish = change.and_then(|change| self.apply(change));
+                if self.form.is_browsing() {
+                    self.form.go_to(place);
+                }
+                return wish;
+            }
+            (_, Some(place)) => self.form.click(&place, &rows),
+            _ => None,
+        };
+        self.apply(change?)
+    }
+
+    pub(crate) fn wheel(&mut self, up: bool) {
+        self.form.wheel(up, &self.sheet.rows());
+    }
+
     fn apply(&mut self, change: Change<Entry>) -> Option<Wish> {
         self.sheet.failure = None;
         match change {
             Change::Said(Entry::Server, text) => match self.sheet.set_server(&text) {
                 Ok(wish) => {
-                    self.form.accept(&self.sheet.rows());
+                    self.form.go_to(self.first_missing());
                     wish
                 }
                 Err(problem) => {
@@ -233,8 +291,14 @@ impl Login {
             },
             Change::Said(entry, text) => {
                 self.sheet.say(entry, text);
+                let entered = self.form.is_editing() && self.form.is_entered();
                 self.form.accept(&self.sheet.rows());
-                None
+                match entry {
+                    // The last thing that was asked for: nobody wants to press the button, too.
+                    Entry::Password | Entry::Token if entered => self.press(Entry::LogIn),
+                    Entry::Code if entered => self.press(Entry::Answer),
+                    _ => None,
+                }
             }
             Change::Reload(_) => self.sheet.probe(),
             Change::Pressed(entry) => self.press(entry),
@@ -246,7 +310,8 @@ impl Login {
         match entry {
             Entry::AcceptOnce | Entry::Remember => {
                 let wish = self.sheet.accept(entry == Entry::Remember);
-                self.form.go_to(Entry::Way);
+                let more = matches!(self.sheet.connection, Connection::Asking(_));
+                self.form.go_to(if more { Entry::Refuse } else { self.first_missing() });
                 wish
             }
             Entry::Refuse => {
@@ -270,13 +335,13 @@ impl Login {
         }
     }
 
-    /// The server showed its certificate, or could not be reached.
+    /// The addresses showed their certificates, or could not be reached.
     pub(crate) fn probed(
         &mut self,
-        address: &Address,
-        shown: Result<Shown, String>,
+        addresses: &[Address],
+        shown: Vec<Result<Shown, String>>,
     ) -> Option<Wish> {
-        if self.address().as_ref() != Some(address) {
+        if !self.is_at(addresses) {
             return None;
         }
         let wish = self.sheet.judge(shown);
@@ -290,8 +355,8 @@ impl Login {
         wish
     }
 
-    pub(crate) fn realms(&mut self, address: &Address, realms: Result<Vec<Domain>, String>) {
-        if self.address().as_ref() == Some(address) {
+    pub(crate) fn realms(&mut self, addresses: &[Address], realms: Result<Vec<Domain>, String>) {
+        if self.is_at(addresses) {
             self.sheet.take_realms(realms);
         }
     }

@@ -52,7 +52,9 @@ async fn main() -> ExitCode {
 }
 
 async fn show(mut options: pve_tui::Options, files: Files) -> ExitCode {
-    options.server = options.server.or_else(|| std::env::var("PVE_SERVER").ok());
+    if options.server.is_empty() {
+        options.server.extend(std::env::var("PVE_SERVER").ok().filter(|server| !server.is_empty()));
+    }
     match Box::pin(pve_tui::run(options, files)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&format!("{error:#}")),

@@ -92,20 +92,23 @@ impl Files {
         self.directory.join("pins")
     }
 
-    /// The certificate that was accepted for this address, if one was: the last one counts.
+    /// The certificate that was accepted for this address, if one was.
     pub fn pin(&self, address: &Address) -> Result<Option<Fingerprint>> {
-        let address = address.to_string();
-        let text = read(&self.pins_file())?;
-        let mut pin = None;
-        for line in text.lines() {
-            if let Some((host, fingerprint)) = line.split_once(' ')
-                && host == address
-            {
-                let broken = || format!("{} is broken: {line}", self.pins_file().display());
-                pin = Some(fingerprint.parse().with_context(broken)?);
-            }
+        let pin = self.pins()?.into_iter().find(|(pinned, _)| pinned == address);
+        Ok(pin.map(|(_, pin)| pin))
+    }
+
+    /// All certificates that were accepted for good; of one address the last one counts.
+    pub fn pins(&self) -> Result<Vec<(Address, Fingerprint)>> {
+        let mut pins: Vec<(Address, Fingerprint)> = Vec::new();
+        for line in read(&self.pins_file())?.lines() {
+            let broken = || format!("{} is broken: {line}", self.pins_file().display());
+            let (address, pin) = line.split_once(' ').with_context(broken)?;
+            let address = address.parse().with_context(broken)?;
+            pins.retain(|(pinned, _)| *pinned != address);
+            pins.push((address, pin.parse().with_context(broken)?));
         }
-        Ok(pin)
+        Ok(pins)
     }
 
     /// Remembers that this certificate was accepted.
@@ -129,7 +132,8 @@ fn read(path: &Path) -> Result<String> {
 }
 
 impl Servers {
-    /// The server of that name, or the one at that address; without either, the default, or the
+    /// The server of that name, or the one at that address, or at several of them with commas
+    /// between; without either, the default, or the
     /// only one that is known.
     pub fn choose(&self, wanted: Option<&str>) -> Result<Profile> {
         let only = || match self.servers.len() {
@@ -143,7 +147,8 @@ impl Servers {
         if let Some(profile) = self.servers.get(&name) {
             return Ok(profile.clone());
         }
-        Ok(Profile { addresses: vec![name], ..Profile::default() })
+        let addresses = name.split(',').map(|address| address.trim().to_owned()).collect();
+        Ok(Profile { addresses, ..Profile::default() })
     }
 }
 

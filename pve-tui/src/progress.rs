@@ -12,6 +12,7 @@ use pve_provision::create::Plan;
 use pve_provision::create::Remedy;
 use pve_provision::create::Stage;
 
+use crate::drawn::Part;
 use crate::form::Change;
 use crate::form::Form;
 use crate::form::Kind;
@@ -50,12 +51,9 @@ pub(crate) struct Progress {
     step: Option<Step>,
     pub(crate) end: Option<End>,
     pub(crate) form: Form<Offer>,
-    /// How many lines the log is scrolled up.
-    pub(crate) scroll: usize,
+    /// The first line that is shown; where nobody scrolled, the newest ones are, or the verdict.
+    pub(crate) first: Option<usize>,
 }
-
-/// How far a page of the log is.
-const PAGE: usize = 8;
 
 impl Progress {
     pub(crate) fn new(plan: Plan, server: String, name: String) -> Self {
@@ -67,13 +65,13 @@ impl Progress {
             step: None,
             end: None,
             form: Form::new(Offer::Leave),
-            scroll: 0,
+            first: None,
         }
     }
 
     /// Goes on after an end; what was said so far stays to be read.
     pub(crate) fn resume(&mut self) {
-        (self.end, self.step, self.scroll) = (None, None, 0);
+        (self.end, self.step, self.first) = (None, None, None);
     }
 
     pub(crate) fn heard(&mut self, event: &Event) {
@@ -88,6 +86,10 @@ impl Progress {
         };
         for line in event.wire().message.lines() {
             let line: String = line.chars().filter(|c| !c.is_control()).collect();
+            // Of how far a copy is only the last word counts.
+            if is_copying(&line) && self.log.last().is_some_and(|(_, last)| is_copying(last)) {
+                self.log.pop();
+            }
             self.log.push((tone, line));
         }
     }
@@ -96,27 +98,44 @@ impl Progress {
         let offers = offers(&end);
         self.form = Form::new(offers.into_iter().next().unwrap_or(Offer::Leave));
         self.end = Some(end);
-        self.scroll = 0;
+        self.first = None;
     }
 
-    /// Takes a key; gives what was chosen.
-    pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Offer> {
-        let most = self.log.len();
-        match action(key) {
-            Some(Action::PageUp) => self.scroll = (self.scroll + PAGE).min(most),
-            Some(Action::PageDown) => self.scroll = self.scroll.saturating_sub(PAGE),
-            Some(Action::Up) if self.end.is_none() => self.scroll = (self.scroll + 1).min(most),
-            Some(Action::Down) if self.end.is_none() => {
-                self.scroll = self.scroll.saturating_sub(1);
+    /// Takes a key; gives what was chosen. What is shown of the text says how far it can go.
+    pub(crate) fn key(&mut self, key: KeyEvent, shown: Part) -> Option<Offer> {
+        let asked = action(key);
+        let Some(end) = &self.end else {
+            self.scroll(asked.and_then(|action| shown.after(action)), shown);
+            return None;
+        };
+        match asked {
+            Some(Action::PageUp | Action::PageDown) => {
+                self.scroll(asked.and_then(|action| shown.after(action)), shown);
+                None
             }
-            _ => {
-                let end = self.end.as_ref()?;
-                if let Some(Change::Pressed(offer)) = self.form.key(key, &rows(end)) {
-                    return Some(offer);
-                }
-            }
+            _ => match self.form.key(key, &rows(end))? {
+                Change::Pressed(offer) => Some(offer),
+                _ => None,
+            },
         }
-        None
+    }
+
+    /// Shows another part of the text; at its end what comes is followed again.
+    pub(crate) fn scroll(&mut self, first: Option<usize>, shown: Part) {
+        if let Some(first) = first {
+            let follows = self.end.is_none() && first >= shown.most;
+            self.first = (!follows).then_some(first);
+        }
+    }
+
+    /// Takes a click on an offer.
+    pub(crate) fn click(&mut self, index: usize) -> Option<Offer> {
+        let rows = rows(self.end.as_ref()?);
+        let offer = rows.get(index)?.key.clone();
+        match self.form.click(&offer, &rows)? {
+            Change::Pressed(offer) => Some(offer),
+            _ => None,
+        }
     }
 
     /// What there is to say about the end.
@@ -192,6 +211,11 @@ impl Progress {
              us; but {rest} set up from here, so what is not done yet stays undone."
         )
     }
+}
+
+/// Whether a line of a task says how far a copy is.
+fn is_copying(line: &str) -> bool {
+    line.trim_start().starts_with("transferred ") && line.ends_with("%)")
 }
 
 fn explain(failure: &Failure, lines: &mut Vec<(Tone, String)>) {

@@ -6,17 +6,24 @@ use anyhow::Context as _;
 use crossterm::event::Event as Input;
 use crossterm::event::EventStream;
 use crossterm::event::KeyEventKind;
+use crossterm::event::MouseButton;
+use crossterm::event::MouseEventKind;
 use futures_util::StreamExt as _;
+use futures_util::future;
+use pve_api::Address;
 use pve_api::ApiToken;
 use pve_api::Challenge;
 use pve_api::Client;
 use pve_api::Error;
 use pve_api::Login;
+use pve_api::ProbeError;
 use pve_api::Server;
 use pve_api::Settings;
 use pve_api::Timeouts;
+use pve_api::Trust;
 use pve_api::probe;
 use pve_provision::create;
+use pve_provision::create::Found;
 use pve_provision::create::Patience;
 use pve_provision::create::Plan;
 use pve_provision::create::Query;
@@ -33,6 +40,7 @@ use crate::app::Effect;
 use crate::app::Message;
 use crate::app::Model;
 use crate::app::update;
+use crate::drawn::Drawn;
 use crate::known;
 use crate::login::Kept;
 use crate::login::Reached;
@@ -44,6 +52,8 @@ use crate::view::view;
 /// What comes back from outside.
 enum Reply {
     Say(Message),
+    /// An answer to a question that was asked in that login.
+    Found(usize, Query, Result<Found, String>),
     /// A login that is all the way in.
     In(Client, Kept),
     /// A login that waits for its second factor.
@@ -58,6 +68,8 @@ struct Runner {
     server: Option<Server>,
     challenge: Option<(Challenge, Kept)>,
     client: Option<Client>,
+    /// How often somebody logged in.
+    logins: usize,
 }
 
 /// Runs the wizard in the terminal until somebody leaves.
@@ -75,6 +87,7 @@ pub(crate) async fn run(
         server: None,
         challenge: None,
         client: None,
+        logins: 0,
     };
     let mut keys = EventStream::new();
     let listen = |kind| signal(kind).context("cannot listen for signals");
@@ -85,7 +98,9 @@ pub(crate) async fn run(
         runner.act(screen, effect)?;
     }
     while !model.quit {
-        screen.terminal.draw(|frame| view(&model, frame))?;
+        let mut drawn = Drawn::default();
+        screen.terminal.draw(|frame| drawn = view(&model, frame))?;
+        model.drawn = drawn;
         // Nothing wakes us but these, so nothing is drawn without a change.
         let mut next = tokio::select! {
             _ = hang_up.recv() => return Ok(()),
@@ -97,14 +112,14 @@ pub(crate) async fn run(
                 Some(Err(_)) | None => return Ok(()),
             },
             Some(_) = runner.loads.join_next() => None,
-            Some(reply) = replies.recv() => Some(runner.take(reply)),
+            Some(reply) = replies.recv() => runner.take(reply),
         };
         // All that came meanwhile is drawn at once.
         while let Some(message) = next {
             if let Some(effect) = update(&mut model, message) {
                 runner.act(screen, effect)?;
             }
-            next = replies.try_recv().ok().map(|reply| runner.take(reply));
+            next = replies.try_recv().ok().and_then(|reply| runner.take(reply));
         }
     }
     Ok(())
@@ -115,15 +130,26 @@ fn read(input: Input) -> Option<Message> {
         Input::Key(key) if key.kind != KeyEventKind::Release => Some(Message::Key(key)),
         Input::Paste(text) => Some(Message::Paste(text)),
         Input::Resize(..) => Some(Message::Redraw),
+        Input::Mouse(mouse) => match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => {
+                Some(Message::Click(mouse.column, mouse.row))
+            }
+            MouseEventKind::ScrollUp => Some(Message::Wheel { up: true }),
+            MouseEventKind::ScrollDown => Some(Message::Wheel { up: false }),
+            _ => None,
+        },
         _ => None,
     }
 }
 
 impl Runner {
     /// Takes in what came back; what the model may know of it goes on.
-    fn take(&mut self, reply: Reply) -> Message {
-        match reply {
+    fn take(&mut self, reply: Reply) -> Option<Message> {
+        Some(match reply {
             Reply::Say(message) => message,
+            // Another server may have been asked then.
+            Reply::Found(login, ..) if login != self.logins => return None,
+            Reply::Found(_, query, found) => Message::Found(query, found),
             Reply::Half(challenge, keep) => {
                 let factors = challenge.offered().clone();
                 self.challenge = Some((challenge, keep));
@@ -137,9 +163,10 @@ impl Runner {
                 }
                 let account = client.account();
                 self.client = Some(client);
+                self.logins += 1;
                 Message::Reached(Ok(Reached::In(account)))
             }
-        }
+        })
     }
 
     fn act(&mut self, screen: &mut Screen, effect: Effect) -> anyhow::Result<()> {
@@ -156,29 +183,8 @@ impl Runner {
         let sender = self.sender.clone();
         let say = move |reply| drop(sender.send(reply));
         match wish {
-            Wish::Probe(address) => {
-                self.server = None;
-                tokio::spawn(async move {
-                    let connect = Timeouts::default().connect;
-                    let shown = probe(&address, connect).await;
-                    let shown = shown.map(Into::into).map_err(|error| whole(&error));
-                    say(Reply::Say(Message::Probed(address, shown)));
-                });
-            }
-            Wish::Realms(address, trust) => {
-                match Server::new(&Settings::new(address.clone(), trust)) {
-                    Err(error) => say(Reply::Say(Message::Realms(address, Err(whole(&error))))),
-                    Ok(server) => {
-                        self.server = Some(server.clone());
-                        tokio::spawn(async move {
-                            let realms = server.realms().await;
-                            let realms =
-                                realms.map(|list| list.items).map_err(|error| explain(&error));
-                            say(Reply::Say(Message::Realms(address, realms)));
-                        });
-                    }
-                }
-            }
+            Wish::Probe(addresses) => self.probe(addresses),
+            Wish::Realms(addresses, trust) => self.realms(addresses, trust),
             Wish::Password { user, password, keep } => {
                 let Some(server) = self.server.clone() else { return };
                 tokio::spawn(async move {
@@ -211,14 +217,46 @@ impl Runner {
         }
     }
 
+    /// Looks at all certificates side by side.
+    fn probe(&mut self, addresses: Vec<Address>) {
+        self.server = None;
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            let connect = Timeouts::default().connect;
+            let shown = future::join_all(addresses.iter().map(|address| async move {
+                let shown = probe(address, connect).await;
+                shown.map(Into::into).map_err(|error| unreachable(&error))
+            }));
+            let shown = shown.await;
+            let _ = sender.send(Reply::Say(Message::Probed(addresses, shown)));
+        });
+    }
+
+    fn realms(&mut self, addresses: Vec<Address>, trust: Trust) {
+        let sender = self.sender.clone();
+        let say = move |message| drop(sender.send(Reply::Say(message)));
+        let settings = Settings { addresses, trust, timeouts: Timeouts::default() };
+        match Server::new(&settings) {
+            Err(error) => say(Message::Realms(settings.addresses, Err(whole(&error)))),
+            Ok(server) => {
+                self.server = Some(server.clone());
+                tokio::spawn(async move {
+                    let realms = server.realms().await;
+                    let realms = realms.map(|list| list.items).map_err(|error| explain(&error));
+                    say(Message::Realms(settings.addresses, realms));
+                });
+            }
+        }
+    }
+
     /// Asks everything side by side.
     fn ask(&mut self, queries: Vec<Query>) {
         let Some(client) = &self.client else { return };
         for query in queries {
-            let (client, sender) = (client.clone(), self.sender.clone());
+            let (client, sender, login) = (client.clone(), self.sender.clone(), self.logins);
             self.loads.spawn(async move {
                 let found = create::load(&client, &query).await;
-                let _ = sender.send(Reply::Say(Message::Found(query, found)));
+                let _ = sender.send(Reply::Found(login, query, found));
             });
         }
     }
@@ -271,6 +309,21 @@ async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
             Reply::In(client, keep)
         }
         Err(error) => refused(&error, TOKEN),
+    }
+}
+
+/// Why no certificate could be had.
+fn unreachable(error: &ProbeError) -> String {
+    let mut cause: &dyn StdError = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    let cause = cause.to_string();
+    match (error, cause.split_once(" (os error ")) {
+        // Which layer of a connection failed is nobody's concern.
+        (ProbeError::Connect { .. }, Some((words, _))) => format!("{error}: {words}"),
+        (ProbeError::Connect { .. }, None) => format!("{error}: {cause}"),
+        _ => whole(error),
     }
 }
 

@@ -13,12 +13,16 @@ use ratatui::widgets::Paragraph;
 use crate::app::Model;
 use crate::app::Overlay;
 use crate::app::Part;
+use crate::drawn;
+use crate::drawn::Drawn;
+use crate::drawn::Spot;
+use crate::drawn::more;
 use crate::form;
 use crate::form::clipped;
+use crate::form::draw_rule;
 use crate::form::popup;
 use crate::form::wrapped;
-use crate::keys;
-use crate::keys::Action;
+use crate::hints;
 use crate::keys::BINDINGS;
 use crate::progress;
 use crate::progress::Progress;
@@ -31,8 +35,9 @@ use crate::wizard::Wizard;
 const WIDTH: u16 = 80;
 const HEIGHT: u16 = 24;
 
-/// Draws everything.
-pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
+/// Draws everything; says what lies where.
+pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) -> Drawn {
+    let mut drawn = Drawn::default();
     let area = frame.area();
     if area.width < WIDTH || area.height < HEIGHT {
         let text = format!(
@@ -44,7 +49,7 @@ pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
             Paragraph::new(lines.into_iter().map(Line::raw).collect::<Vec<_>>()),
             area,
         );
-        return;
+        return drawn;
     }
     let [top, tabs, rule, body, bottom] = Layout::vertical([
         Constraint::Length(1),
@@ -55,37 +60,39 @@ pub(crate) fn view(model: &Model, frame: &mut Frame<'_>) {
     ])
     .areas(area);
     frame.render_widget(header(model, top), top);
-    let line = "─".repeat(usize::from(rule.width));
-    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
+    draw_rule(frame, rule, "");
     match (model.part, &model.wizard, &model.progress) {
         (Part::Wizard, Some(wizard), _) => {
-            frame.render_widget(tab_line(wizard), tabs);
-            form::draw(frame, body, &wizard.form, &wizard.sheet.rows(), model.theme);
+            frame.render_widget(tab_line(wizard, tabs, &mut drawn), tabs);
+            let rows = wizard.sheet.rows();
+            form::draw(frame, body, &wizard.form, &rows, model.theme, Vec::new(), &mut drawn);
         }
         (Part::Progress, _, Some(progress)) => {
             let title = format!("Create VM {}", progress.plan.vmid());
             frame.render_widget(Line::styled(title, Theme::title()), tabs);
-            draw_progress(frame, body, progress, model.theme);
+            draw_progress(frame, body, progress, model.theme, &mut drawn);
         }
         _ => {
             frame.render_widget(Line::styled("Log in", Theme::title()), tabs);
-            draw_login(frame, body, model);
+            draw_login(frame, body, model, &mut drawn);
         }
     }
-    frame.render_widget(footer(model, bottom), bottom);
+    let hints = clipped(&hints::line(model), usize::from(bottom.width));
+    frame.render_widget(Line::styled(hints, Theme::quiet()), bottom);
     match &model.overlay {
-        Some(Overlay::Help(scroll)) => help(frame, area, *scroll),
-        Some(Overlay::Request(scroll)) => request(frame, area, *scroll, model),
-        Some(Overlay::Leave(loss)) => leave(frame, area, loss),
+        Some(Overlay::Help(scroll)) => help(frame, area, *scroll, &mut drawn),
+        Some(Overlay::Request(scroll)) => request(frame, area, *scroll, model, &mut drawn),
+        Some(Overlay::Leave(loss)) => leave(frame, area, loss, &mut drawn),
         None => {}
     }
+    drawn
 }
 
 fn header(model: &Model, area: Rect) -> Line<'static> {
     let mut text = "pve-tui · Create VM".to_owned();
     if let Some(wizard) = &model.wizard {
         let facts = &wizard.sheet.facts;
-        let server = model.login.address().map(|address| format!(" at {address}"));
+        let server = model.at.first().map(|address| format!(" at {address}"));
         text = format!("{text} · {}{}", facts.account, server.unwrap_or_default());
         if let Fact::There(version) = facts.version() {
             text = format!("{text} · Proxmox VE {version}");
@@ -95,9 +102,10 @@ fn header(model: &Model, area: Rect) -> Line<'static> {
 }
 
 /// The screens; the current one in brackets, and `!` at those that have a problem.
-fn tab_line(wizard: &Wizard) -> Line<'static> {
+fn tab_line(wizard: &Wizard, area: Rect, drawn: &mut Drawn) -> Line<'static> {
     let mut spans = Vec::new();
-    for page in Page::ALL {
+    let mut x = area.x;
+    for (index, page) in Page::ALL.into_iter().enumerate() {
         let here = page == wizard.sheet.page;
         let mark = if wizard.sheet.has_problem(page) { "!" } else { "" };
         let text = match (here, wizard.sheet.disk) {
@@ -106,49 +114,18 @@ fn tab_line(wizard: &Wizard) -> Line<'static> {
             (false, _) => format!(" {}{mark} ", page.title()),
         };
         let style = if here { Theme::title() } else { Style::new() };
+        let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        drawn.put(Rect { x, width, ..area }, Spot::Page(index));
+        x = x.saturating_add(width);
         spans.push(Span::styled(text, style));
     }
     Line::from(spans)
 }
 
-fn footer(model: &Model, area: Rect) -> Line<'static> {
-    let first = |action| keys::shown(action).split(", ").next().unwrap_or_default();
-    let hints: &[(Action, &str)] = match model.part {
-        Part::Login => &[
-            (Action::Help, "help"),
-            (Action::Down, "next field"),
-            (Action::Open, "change"),
-            (Action::Reload, "connect again"),
-            (Action::Quit, "leave"),
-        ],
-        Part::Wizard => &[
-            (Action::Help, "help"),
-            (Action::Open, "change"),
-            (Action::Reset, "default"),
-            (Action::PageDown, "next"),
-            (Action::PageUp, "back"),
-            (Action::Quit, "leave"),
-        ],
-        Part::Progress => &[
-            (Action::Help, "help"),
-            (Action::PageUp, "scroll up"),
-            (Action::PageDown, "scroll down"),
-            (Action::Open, "choose"),
-            (Action::Quit, "leave"),
-        ],
-    };
-    let hints: Vec<String> =
-        hints.iter().map(|(action, what)| format!("{} {what}", first(*action))).collect();
-    Line::styled(clipped(&hints.join("  "), usize::from(area.width)), Theme::quiet())
-}
-
-fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model) {
-    let [form_area, said] =
-        Layout::vertical([Constraint::Min(1), Constraint::Length(3)]).areas(area);
+fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model, drawn: &mut Drawn) {
     let sheet = &model.login.sheet;
-    form::draw(frame, form_area, &model.login.form, &sheet.rows(), model.theme);
-    let width = usize::from(said.width).saturating_sub(2);
-    let lines: Vec<Line<'_>> = if let Some(busy) = sheet.busy {
+    let width = usize::from(area.width).saturating_sub(2);
+    let lines: Vec<Line<'static>> = if let Some(busy) = sheet.busy {
         vec![Line::raw(format!("… {busy}"))]
     } else if let Some(failure) = &sheet.failure {
         let lines = wrapped(failure, width).into_iter();
@@ -156,7 +133,7 @@ fn draw_login(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     } else {
         Vec::new()
     };
-    frame.render_widget(Paragraph::new(lines), said);
+    form::draw(frame, area, &model.login.form, &sheet.rows(), model.theme, lines, drawn);
 }
 
 fn toned(theme: Theme, tone: Tone) -> Style {
@@ -168,73 +145,84 @@ fn toned(theme: Theme, tone: Tone) -> Style {
     }
 }
 
-fn draw_progress(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: Theme) {
+/// The log, and below it how it ended, as one text that can be scrolled; then the offers.
+fn draw_progress(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    progress: &Progress,
+    theme: Theme,
+    drawn: &mut Drawn,
+) {
     let width = usize::from(area.width);
-    let Some(end) = &progress.end else {
-        draw_log(frame, area, progress, theme);
-        return;
+    let line = |(tone, text): &(Tone, String)| {
+        let (style, lines) = (toned(theme, *tone), wrapped(text, width));
+        lines.into_iter().map(move |line| Line::styled(line, style)).collect::<Vec<_>>()
     };
-    let said = progress.verdict(end);
-    let lines: Vec<Line<'_>> = said
-        .iter()
-        .flat_map(|(tone, text)| wrapped(text, width).into_iter().map(move |line| (*tone, line)))
-        .map(|(tone, line)| Line::styled(line, toned(theme, tone)))
-        .collect();
-    let rows = progress::rows(end);
-    let offers = u16::try_from(rows.len()).unwrap_or(u16::MAX);
-    // What is to be done is more important than how it came to that.
-    let verdict = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let verdict = verdict.min(area.height.saturating_sub(offers + 2));
-    let [log, rule, text, choices] = Layout::vertical([
-        Constraint::Min(0),
+    let mut lines: Vec<Line<'_>> = progress.log.iter().flat_map(line).collect();
+    let mut rows = Vec::new();
+    if progress.end.is_some() && !lines.is_empty() {
+        lines.push(Line::styled("─".repeat(width), Theme::quiet()));
+    }
+    let log = lines.len();
+    if let Some(end) = &progress.end {
+        lines.extend(progress.verdict(end).iter().flat_map(line));
+        rows = progress::rows(end);
+    }
+    let offers = u16::try_from(rows.len()).unwrap_or(u16::MAX).min(area.height / 2);
+    let room = area.height.saturating_sub(offers + 1);
+    let needed = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let [text, rule, choices, _] = Layout::vertical([
+        Constraint::Length(needed.min(room)),
         Constraint::Length(1),
-        Constraint::Length(verdict),
         Constraint::Length(offers),
+        Constraint::Min(0),
     ])
     .areas(area);
-    draw_log(frame, log, progress, theme);
-    let line = "─".repeat(width);
-    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
-    frame.render_widget(Paragraph::new(lines), text);
-    form::draw_rows(frame, choices, &progress.form, &rows, theme);
+    // Of a verdict that is too long for the room its beginning is shown, else as much as there is.
+    let most = lines.len().saturating_sub(usize::from(text.height));
+    let own = if progress.end.is_some() { most.min(log) } else { most };
+    let part = drawn::Part::of(lines.len(), text.height, progress.first.unwrap_or(own));
+    drawn.text = part;
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(part.first).take(part.height).collect();
+    frame.render_widget(Paragraph::new(shown), text);
+    let hidden = more(part.first, part.below());
+    if progress.end.is_some() || !hidden.is_empty() {
+        draw_rule(frame, rule, &hidden);
+    }
+    form::draw_rows(frame, choices, &progress.form, &rows, theme, drawn);
 }
 
-/// The end of the log, or what lies so many lines above it.
-fn draw_log(frame: &mut Frame<'_>, area: Rect, progress: &Progress, theme: Theme) {
-    let width = usize::from(area.width);
-    let lines: Vec<Line<'_>> = progress
-        .log
-        .iter()
-        .flat_map(|(tone, text)| wrapped(text, width).into_iter().map(move |line| (*tone, line)))
-        .map(|(tone, line)| Line::styled(line, toned(theme, tone)))
-        .collect();
-    let height = usize::from(area.height);
-    let most = lines.len().saturating_sub(height);
-    let first = most.saturating_sub(progress.scroll);
-    let shown: Vec<Line<'_>> = lines.into_iter().skip(first).take(height).collect();
-    frame.render_widget(Paragraph::new(shown), area);
-}
-
-fn scrolled(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, scroll: usize) {
+fn scrolled(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    title: &str,
+    lines: Vec<Line<'_>>,
+    scroll: usize,
+    drawn: &mut Drawn,
+) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = popup(frame, area, WIDTH, height, title);
-    let room = usize::from(inside.height);
-    let first = scroll.min(lines.len().saturating_sub(room));
-    let shown: Vec<Line<'_>> = lines.into_iter().skip(first).take(room).collect();
+    let inside = popup(frame, area, WIDTH, height, title, drawn);
+    let part = drawn::Part::of(lines.len(), inside.height, scroll);
+    drawn.text = part;
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(part.first).take(part.height).collect();
     frame.render_widget(Paragraph::new(shown), inside);
+    let text = more(part.first, part.below());
+    let width = u16::try_from(text.len()).unwrap_or(u16::MAX).min(inside.width);
+    let corner = Rect { x: inside.right() - width, y: inside.bottom(), width, height: 1 };
+    frame.render_widget(Line::raw(text), corner);
 }
 
-fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize, drawn: &mut Drawn) {
     let mut lines: Vec<Line<'_>> = BINDINGS
         .iter()
         .map(|binding| Line::raw(format!("{:<16}{}", binding.shown, binding.what)))
         .collect();
     lines.push(Line::raw("Typing on a field replaces it; on a list it filters."));
     lines.push(Line::raw("Marks: > focus   ! problem   ~ note   = locked"));
-    scrolled(frame, area, "Keys (Esc closes, Down goes on)", lines, scroll);
+    scrolled(frame, area, "Keys (Esc closes)", lines, scroll, drawn);
 }
 
-fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model) {
+fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model, drawn: &mut Drawn) {
     let Some(wizard) = &model.wizard else { return };
     let width = usize::from(WIDTH) - 2;
     let mut lines = Vec::new();
@@ -258,15 +246,15 @@ fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model) {
             say(&not_ready.to_string(), normal);
         }
     }
-    scrolled(frame, area, "The request (Esc closes, Down goes on)", lines, scroll);
+    scrolled(frame, area, "The request (Esc closes)", lines, scroll, drawn);
 }
 
-fn leave(frame: &mut Frame<'_>, area: Rect, loss: &str) {
+fn leave(frame: &mut Frame<'_>, area: Rect, loss: &str, drawn: &mut Drawn) {
     let mut lines = wrapped(loss, 58);
     lines.push(String::new());
     lines.push("Enter leaves, Esc stays.".to_owned());
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = popup(frame, area, 60, height, "Leave?");
+    let inside = popup(frame, area, 60, height, "Leave?", drawn);
     let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
     frame.render_widget(Paragraph::new(lines), inside);
 }

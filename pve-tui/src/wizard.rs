@@ -21,6 +21,7 @@ use pve_provision::create::Template;
 use pve_provision::create::Value;
 use pve_provision::create::resolve;
 
+use crate::drawn::Spot;
 use crate::form::Change;
 use crate::form::Form;
 use crate::keys::Action;
@@ -72,6 +73,8 @@ pub(crate) enum Place {
     /// The nth line by which an administrator grants that.
     Grant(usize),
     Console,
+    /// Cores times sockets.
+    Cores,
     /// A line of the summary.
     Line(Key),
 }
@@ -197,18 +200,60 @@ impl Wizard {
         }
     }
 
+    /// Takes in the text that is being typed, before somebody goes elsewhere; it stays where it is
+    /// when it is wrong.
+    fn leave_text(&mut self) -> Option<Wish> {
+        let change = self.form.leave_text(&self.sheet.rows())?;
+        self.apply(change)
+    }
+
+    /// Takes a click on what lies there.
+    pub(crate) fn click(&mut self, spot: Spot) -> Option<Wish> {
+        let place = match spot {
+            Spot::Row(index) => self.sheet.rows().get(index).map(|row| row.key.clone()),
+            _ => None,
+        };
+        if self.form.is_editing() {
+            if place.as_ref() == Some(self.form.focus()) {
+                return None;
+            }
+            let wish = self.leave_text();
+            match (spot, place) {
+                _ if !self.form.is_browsing() => {}
+                (Spot::Page(index), _) => self.open(Page::ALL[index]),
+                (_, Some(place)) => self.form.go_to(place),
+                _ => {}
+            }
+            return wish;
+        }
+        let change = match (spot, place) {
+            (Spot::Page(index), _) => {
+                self.open(Page::ALL[index]);
+                None
+            }
+            (Spot::Item(index), _) => self.form.click_item(index, &self.sheet.rows()),
+            (_, Some(place)) => self.form.click(&place, &self.sheet.rows()),
+            _ => None,
+        };
+        self.apply(change?)
+    }
+
+    pub(crate) fn wheel(&mut self, up: bool) {
+        self.form.wheel(up, &self.sheet.rows());
+    }
+
     /// Takes a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+        let turns = matches!(action(key), Some(Action::PageDown | Action::PageUp));
+        if turns && (self.form.is_browsing() || self.form.is_editing()) {
+            let wish = self.leave_text();
+            if self.form.is_browsing() {
+                self.turn(action(key) == Some(Action::PageDown));
+            }
+            return wish;
+        }
         if self.form.is_browsing() {
             match action(key) {
-                Some(Action::PageDown) => {
-                    self.turn(true);
-                    return None;
-                }
-                Some(Action::PageUp) => {
-                    self.turn(false);
-                    return None;
-                }
                 Some(Action::Back) => {
                     if let Some(disk) = self.sheet.disk.take() {
                         self.form = Form::new(Place::Disk(disk));
@@ -242,24 +287,7 @@ impl Wizard {
 
     fn apply(&mut self, change: Change<Place>) -> Option<Wish> {
         match change {
-            Change::Said(Place::Key(key), text) => {
-                let table = key.field.row();
-                if text.trim().is_empty() && table.empty.is_empty() {
-                    self.sheet.change(|draft| draft.unsay(key));
-                } else {
-                    match Value::parse(table.input, &text) {
-                        Ok(value) => self.sheet.change(|draft| draft.say(key, value)),
-                        Err(problem) => {
-                            self.form.refuse(problem.to_string());
-                            return None;
-                        }
-                    }
-                }
-                self.sheet.heard(key);
-                let wish = self.sheet.refresh();
-                self.form.accept(&self.sheet.rows());
-                wish
-            }
+            Change::Said(Place::Key(key), text) => self.said(key, &text),
             Change::Flag(Place::Key(key), flag) => {
                 self.sheet.change(|draft| draft.say(key, flag));
                 self.sheet.heard(key);
@@ -281,7 +309,9 @@ impl Wizard {
                 let there = self.sheet.answers.disks();
                 self.sheet.change(|draft| draft.remove_disk(disk, there));
                 self.sheet.complaints.retain(|(key, _)| key.disk.is_none());
-                self.sheet.refresh()
+                let wish = self.sheet.refresh();
+                self.form.settle(&self.sheet.rows());
+                wish
             }
             Change::Reload(place) => {
                 self.sheet.forget_for(&place);
@@ -290,6 +320,26 @@ impl Wizard {
             Change::Pressed(place) => self.press(place),
             _ => None,
         }
+    }
+
+    /// Takes in a text; one that cannot be read stays as it was typed.
+    fn said(&mut self, key: Key, text: &str) -> Option<Wish> {
+        let table = key.field.row();
+        if text.trim().is_empty() && table.empty.is_empty() {
+            self.sheet.change(|draft| draft.unsay(key));
+        } else {
+            match Value::parse(table.input, text) {
+                Ok(value) => self.sheet.change(|draft| draft.say(key, value)),
+                Err(problem) => {
+                    self.form.refuse(problem.to_string());
+                    return None;
+                }
+            }
+        }
+        self.sheet.heard(key);
+        let wish = self.sheet.refresh();
+        self.form.accept(&self.sheet.rows());
+        wish
     }
 
     fn press(&mut self, place: Place) -> Option<Wish> {
@@ -327,7 +377,9 @@ impl Wizard {
                 self.go_to(key);
                 None
             }
-            Place::Key(_) | Place::Missing(_) | Place::Grant(_) | Place::Console => None,
+            Place::Key(_) | Place::Missing(_) | Place::Grant(_) | Place::Console | Place::Cores => {
+                None
+            }
         }
     }
 

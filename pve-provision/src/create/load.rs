@@ -1,6 +1,7 @@
 //! Asks the server what a draft needs to know.
 
 use std::error::Error as _;
+use std::iter::successors;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -57,14 +58,21 @@ async fn find(client: &Client, query: &Query) -> Result<Found> {
     })
 }
 
-/// An error with its causes, as one sentence.
+/// An error with its causes, as one sentence; of a connection with the first cause alone, since
+/// which of its layers told us is nobody's concern.
 pub fn explain(error: &Error) -> String {
+    let causes = successors(error.source(), |cause| (*cause).source()).map(ToString::to_string);
+    let causes: Vec<String> = match error {
+        Error::NotSent { .. } | Error::UnknownOutcome { .. } | Error::Interrupted { .. } => {
+            causes.last().into_iter().collect()
+        }
+        _ => causes.collect(),
+    };
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        cause = source.source();
+    for cause in &causes {
+        // The number is said in words before it.
+        let cause = cause.split_once(" (os error ").map_or(cause.as_str(), |(words, _)| words);
+        text = format!("{text}: {cause}");
     }
     text
 }

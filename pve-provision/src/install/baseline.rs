@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pve_api::NodeName;
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -107,6 +108,14 @@ impl Survey {
 
     pub(crate) fn node(&self, node: &str) -> Option<&NodeCpu> {
         self.nodes.get(node)?.as_ref().ok()
+    }
+
+    /// Why a VM of that many cores could not start on a node, as far as the node is known.
+    pub(crate) fn lacks_cores(&self, node: &NodeName, cores: u32) -> Option<String> {
+        let has = self.node(node.as_str())?.cores;
+        (has < cores).then(|| {
+            format!("cpu {cores} is more than {node} has ({has} threads): ask for fewer, or use another node")
+        })
     }
 }
 

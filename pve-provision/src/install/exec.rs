@@ -3,11 +3,15 @@
 //! Every command is driven to its end by a task of its own: whoever waits for it may go away, the
 //! command does not notice. None is ever killed.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pve_api::NodeName;
@@ -20,6 +24,7 @@ use tokio::sync::mpsc;
 
 use super::commands::CommandLine;
 use super::commands::shell_words;
+use super::held::Held;
 use super::problem::CommandError;
 use super::ssh::HostKey;
 use super::ssh::Lines;
@@ -36,8 +41,10 @@ const SIGNAL: i32 = 128;
 const LONGEST_LINE: u64 = 4 << 20;
 /// How the usage line ends that follows a refused option.
 const USAGE: &str = "[OPTIONS]";
-/// How long the output of a command that has ended is waited for.
-const AFTERTHOUGHT: Duration = Duration::from_secs(2);
+/// How long a command's output may be silent before it is asked whether the command has ended.
+const SILENCE: Duration = Duration::from_secs(2);
+/// How long the answer to that is waited for.
+const ANSWER: Duration = Duration::from_millis(10);
 /// How many last lines of a failed command are told.
 const LAST_WORDS: usize = 8;
 
@@ -54,6 +61,7 @@ pub(crate) struct Exec {
     path: String,
     home: PathBuf,
     ssh: Arc<Ssh>,
+    held: Arc<Held>,
 }
 
 /// How another node is reached.
@@ -66,8 +74,20 @@ pub(crate) struct NodeAddress {
 }
 
 impl Exec {
-    pub(crate) fn new(path: &str, home: &Path, ssh: Arc<Ssh>) -> Self {
-        Self { path: path.to_owned(), home: home.to_owned(), ssh }
+    /// Prepares for commands that hold a file below `directory` while they run.
+    pub(crate) fn new(
+        path: &str,
+        home: &Path,
+        directory: &Path,
+        ssh: Arc<Ssh>,
+    ) -> io::Result<Self> {
+        let held = Arc::new(Held::new(&directory.join("commands"))?);
+        Ok(Self { path: path.to_owned(), home: home.to_owned(), ssh, held })
+    }
+
+    /// Whether a command that a server before this one has begun is still at work here.
+    pub(crate) fn left_over(&self) -> bool {
+        self.held.left_over()
     }
 
     /// Runs a command on this node to its end; `on_line` sees each line as it comes.
@@ -107,31 +127,22 @@ impl Exec {
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .env("LC_ALL", "C");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = if line.leaves_its_mark() {
+            Stdio::from(self.held.file.try_clone().map_err(not_run)?)
+        } else {
+            Stdio::null()
+        };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A signal to the server's process group is not meant for a command that changes the cluster.
         command.process_group(0);
         let mut child = command.spawn().map_err(not_run)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let output = async {
-            if let Some(pipe) = stdout {
-                relay_lines(pipe, Stream::Stdout, lines).await;
-            }
-        };
-        let errors = async {
-            if let Some(pipe) = stderr {
-                relay_lines(pipe, Stream::Stderr, lines).await;
-            }
-        };
+        let relay = Relay::new(lines);
+        let output = relay.all(stdout, Stream::Stdout);
+        let errors = relay.all(stderr, Stream::Stderr);
+        let relayed = async { tokio::join!(output, errors) };
         let unknown = |why: String| CommandError::Unknown { title: line.title(), why };
-        let mut drained = std::pin::pin!(async { tokio::join!(output, errors) });
-        let status = tokio::select! {
-            _ = &mut drained => child.wait().await,
-            status = child.wait() => {
-                // What the command left running may hold its pipes for ever.
-                let _ = tokio::time::timeout(AFTERTHOUGHT, drained).await;
-                status
-            }
-        };
+        let status = relay.until_ended(relayed, child.wait(), SILENCE).await;
         let status = status.map_err(|error| unknown(error.to_string()))?;
         // A process that was waited for has ended, however it did.
         Ok(status
@@ -246,20 +257,111 @@ fn last_words(output: &Output) -> String {
     lines[lines.len().saturating_sub(LAST_WORDS)..].join("; ")
 }
 
-/// Sends every line of `pipe`, whatever its bytes, until it ends.
-pub(crate) async fn relay_lines(pipe: impl AsyncRead + Unpin, stream: Stream, lines: &Lines) {
-    let mut reader = BufReader::new(pipe);
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
+/// What a command prints, on its way to whoever listens.
+pub(super) struct Relay<'a> {
+    lines: &'a Lines,
+    read: AtomicUsize,
+    sent: AtomicUsize,
+}
+
+impl<'a> Relay<'a> {
+    pub(super) fn new(lines: &'a Lines) -> Self {
+        Self { lines, read: AtomicUsize::new(0), sent: AtomicUsize::new(0) }
+    }
+
+    /// Sends every line of `pipe`, whatever its bytes, until it ends.
+    pub(super) async fn all(&self, pipe: Option<impl AsyncRead + Unpin>, stream: Stream) {
+        let Some(pipe) = pipe else { return };
+        let mut reader = BufReader::new(pipe);
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => self.read.fetch_add(1, Ordering::Relaxed),
+            };
+            while matches!(bytes.last(), Some(b'\n' | b'\r')) {
+                bytes.pop();
+            }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            // Nobody listens any more: the pipe is still read, so that the command can go on.
+            let _ = self.lines.send((stream, text)).await;
+            self.sent.fetch_add(1, Ordering::Relaxed);
         }
-        while matches!(bytes.last(), Some(b'\n' | b'\r')) {
-            bytes.pop();
+    }
+
+    /// Waits for the end of a command and of its output.
+    ///
+    /// What it has left running may keep the output open for ever: where nothing came for `silence`
+    /// and nobody is behind with reading, the end of the command itself is enough. `ended` is not
+    /// asked before, for over ssh the output is lost that has not been read when it answers.
+    pub(super) async fn until_ended<T>(
+        &self,
+        relayed: impl Future,
+        ended: impl Future<Output = T>,
+        silence: Duration,
+    ) -> T {
+        let (mut relayed, mut ended) = (pin!(relayed), pin!(ended));
+        loop {
+            let before = self.read.load(Ordering::Relaxed);
+            if tokio::time::timeout(silence, &mut relayed).await.is_ok() {
+                return ended.await;
+            }
+            let silent = self.read.load(Ordering::Relaxed) == before
+                && self.sent.load(Ordering::Relaxed) == before;
+            if silent && let Ok(status) = tokio::time::timeout(ANSWER, &mut ended).await {
+                return status;
+            }
         }
-        // Nobody listens any more: the pipe is still read, so that the command can go on.
-        let _ = lines.send((stream, String::from_utf8_lossy(&bytes).into_owned())).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// How long what is left running is talkative, and how many lines of it are told.
+    async fn left_running(receiver_takes: Duration) -> (usize, Duration) {
+        let (sender, mut receiver) = mpsc::channel(1);
+        let (mut writer, reader) = tokio::io::duplex(64);
+        let begun = tokio::time::Instant::now();
+        let command = async move {
+            let relay = Relay::new(&sender);
+            let relayed = relay.all(Some(reader), Stream::Stdout);
+            relay.until_ended(relayed, async { 7 }, SILENCE).await
+        };
+        let talk = async {
+            for _ in 0..5 {
+                tokio::time::sleep(SILENCE / 2).await;
+                writer.write_all(b"late\n").await.unwrap();
+            }
+            writer
+        };
+        let listen = async {
+            let mut told = 0;
+            while receiver.recv().await.is_some() {
+                tokio::time::sleep(receiver_takes).await;
+                told += 1;
+            }
+            told
+        };
+        let (status, _open, told) = tokio::join!(command, talk, listen);
+        assert_eq!(status, 7);
+        (told, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_command_leaves_running_is_not_waited_for_when_it_is_silent() {
+        let (told, taken) = left_running(Duration::ZERO).await;
+        assert_eq!(told, 5);
+        assert!(taken < SILENCE * 6, "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_is_told_however_slow_its_reader_is() {
+        let (told, _) = left_running(SILENCE * 3).await;
+        assert_eq!(told, 5);
     }
 }

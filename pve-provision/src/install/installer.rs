@@ -17,7 +17,7 @@ use super::plan;
 use super::plan::Plan;
 use super::pve_directory::PveDirectory;
 use super::qm::Qm;
-use super::request::Invalid;
+use super::request::PlanError;
 use super::request::Request;
 use super::settings::Settings;
 use super::ssh::Ssh;
@@ -70,7 +70,8 @@ impl Installer {
     pub fn new(settings: Settings, catalogue: Catalogue, cache: Cache) -> io::Result<Self> {
         let directory = PveDirectory::new(&settings.pve_directory);
         let ssh = Arc::new(Ssh::new(&settings.path, &settings.home, &settings.state_directory)?);
-        let exec = Exec::new(&settings.path, &settings.home, Arc::clone(&ssh));
+        let state = &settings.state_directory;
+        let exec = Exec::new(&settings.path, &settings.home, state, Arc::clone(&ssh))?;
         let qm = Qm::new(exec.clone(), directory.clone(), &settings);
         let baseline = Baseline::start(exec.clone(), directory.clone());
         let turns = Semaphore::new(settings.installs_at_once.clamp(1, Semaphore::MAX_PERMITS));
@@ -92,12 +93,10 @@ impl Installer {
     }
 
     /// Plans a request: everything that cannot work is refused here, before anything is done.
-    pub fn plan(&self, request: Request) -> Result<Plan, Invalid> {
+    pub fn plan(&self, request: Request) -> Result<Plan, PlanError> {
         let cx = &self.0;
-        let members = cx.directory.members();
-        let members = members
-            .map_err(|error| Invalid(format!("the cluster's nodes cannot be read: {error}")))?;
-        plan::plan(request, &cx.settings, &cx.catalogue, &members)
+        let members = cx.directory.members().map_err(PlanError::Nodes)?;
+        Ok(plan::plan(request, &cx.settings, &cx.catalogue, &members)?)
     }
 
     /// Carries out a plan to its end, good or bad; the job's log tells all.
@@ -111,6 +110,11 @@ impl Installer {
         // Key list and known hosts; absent when the job did not come that far.
         let _ = std::fs::remove_dir_all(&run.directory);
         job.end().await;
+    }
+
+    /// Waits until the commands have ended that a server that crashed has begun; hours, at worst.
+    pub async fn wait_for_left_over(&self, jobs: &Jobs) {
+        sweep::wait_for_commands(&self.0, jobs).await;
     }
 
     /// Settles what the jobs of a server that crashed have left; tells of marked VMs that no job knows.

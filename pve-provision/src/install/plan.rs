@@ -295,14 +295,16 @@ fn clamp_ram(said: Option<i64>, limits: &Limits, notice: &mut impl FnMut(Step, S
 pub(crate) fn cpu_within(said: i64, limits: &Limits) -> (u32, Option<String>) {
     let most = limits.cpu.unwrap_or(u32::MAX);
     let value = u32::try_from(said.max(i64::from(MIN_CPU))).unwrap_or(u32::MAX).min(most);
-    (value, clamp_text("cpu", said, i64::from(value), "VM_MAX_CPU"))
+    let setting = if limits.cpu.is_some() { "VM_MAX_CPU" } else { "the maximum" };
+    (value, clamp_text("cpu", said, i64::from(value), setting))
 }
 
 /// Memory in MiB within the limits, and what was done to the number.
 pub(crate) fn ram_within(said: i64, limits: &Limits) -> (u64, Option<String>) {
     let most = limits.ram_mib.unwrap_or(u64::MAX);
     let value = u64::try_from(said).unwrap_or(0).max(MIN_RAM_MIB).min(most);
-    (value, clamp_text("ram", said, value.try_into().unwrap_or(i64::MAX), "VM_MAX_RAM"))
+    let setting = if limits.ram_mib.is_some() { "VM_MAX_RAM" } else { "the maximum" };
+    (value, clamp_text("ram", said, value.try_into().unwrap_or(i64::MAX), setting))
 }
 
 /// The largest disk, in GiB.

@@ -112,6 +112,17 @@ impl PveDirectory {
         }
     }
 
+    /// Whether the HA manager looks after a VM; what is asked of such a VM is done later, by it.
+    pub(crate) fn is_ha_managed(&self, vmid: Vmid) -> io::Result<bool> {
+        let path = self.0.join("ha/resources.cfg");
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other.map_err(|error| at(&path, &error))?,
+        };
+        let number = vmid.to_string();
+        Ok(text.lines().any(|line| line.strip_prefix("vm:").map(str::trim) == Some(&number)))
+    }
+
     /// The file in which a node's SSH host key is known to the cluster.
     pub(crate) fn known_hosts(&self, node: &NodeName) -> PathBuf {
         let own = self.0.join(format!("nodes/{node}/ssh_known_hosts"));

@@ -1,6 +1,7 @@
 //! The body of `POST /api/vm/install`, read field by field so that an error can name the field.
 
 use std::fmt;
+use std::io;
 
 use secrecy::SecretString;
 use serde_json::Map;
@@ -18,6 +19,18 @@ impl Invalid {
     pub(crate) fn field(name: &str, what: impl fmt::Display) -> Self {
         Self(format!("{name} {what}"))
     }
+}
+
+/// Why there is no plan.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The request cannot be carried out as it is.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The cluster's file system (`PVE_DIR`) does not tell which nodes there are.
+    #[error("the cluster's nodes cannot be read (PVE_DIR)")]
+    Nodes(#[source] io::Error),
 }
 
 /// What was asked for, as it was said: nothing is filled in or clamped yet.

@@ -14,20 +14,22 @@ use std::time::Duration;
 
 use openssh::Session;
 use thiserror::Error;
-use tokio::io::AsyncRead;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Child;
 use tokio::process::Command;
 use tokio::sync::mpsc::Sender;
 
-use super::exec::relay_lines;
+use super::exec::Relay;
 use crate::event::Stream;
 
 /// A connection attempt may take this long before ssh itself gives it up.
 const CONNECT: Duration = Duration::from_secs(10);
 /// A whole login, key exchange on a booting machine included.
 const LOGIN: Duration = Duration::from_secs(30);
+/// How long a remote command may be silent before it is asked whether it has ended; an answer on its
+/// way over a bad line takes seconds.
+const SILENCE: Duration = Duration::from_secs(10);
 /// How often the control socket is looked for; it appears when the login has succeeded.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -304,10 +306,12 @@ impl Link {
                 let _ = stdin.write_all(&input).await;
             }
         };
-        let output = relay(stdout, Stream::Stdout, lines);
-        let errors = relay(stderr, Stream::Stderr, lines);
-        let ((), (), ()) = tokio::join!(feed, output, errors);
-        match child.wait().await {
+        let relay = Relay::new(lines);
+        let output = relay.all(stdout, Stream::Stdout);
+        let errors = relay.all(stderr, Stream::Stderr);
+        // Boxed, for they are large.
+        let relayed = Box::pin(async { tokio::join!(feed, output, errors) });
+        match relay.until_ended(relayed, Box::pin(child.wait()), SILENCE).await {
             Ok(status) => {
                 status.code().ok_or_else(|| io::Error::other("it was killed by a signal"))
             }
@@ -339,12 +343,6 @@ impl Link {
         };
         let (code, text) = tokio::join!(run, collect);
         Ok((code?, text))
-    }
-}
-
-async fn relay(pipe: Option<impl AsyncRead + Unpin>, stream: Stream, lines: &Lines) {
-    if let Some(pipe) = pipe {
-        relay_lines(pipe, stream, lines).await;
     }
 }
 

@@ -1,18 +1,33 @@
 //! Creating a VM, and the script that sets it up.
 
-use axum::extract::Path;
+use std::error::Error as _;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::response::Response;
 use pve_provision::install::Invalid;
+use pve_provision::install::PlanError;
 use pve_provision::install::Request;
 
 use super::start_job;
 use crate::answer::Problem;
 use crate::app::App;
 use crate::body::JsonBody;
+use crate::body::Segment;
+
+impl From<PlanError> for Problem {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Invalid(invalid) => invalid.into(),
+            error => {
+                let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+                Self::server(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}{why}"))
+            }
+        }
+    }
+}
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
@@ -35,7 +50,7 @@ pub(super) async fn install(
 /// `GET /sh/<os>_<version>.sh`: the init script, to read.
 pub(super) async fn script(
     State(app): State<App>,
-    Path(file): Path<String>,
+    Segment(file): Segment,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::input(StatusCode::NOT_FOUND, format!("there is no script '{file}'"));
     let name = file.strip_suffix(".sh").and_then(|name| name.rsplit_once('_'));

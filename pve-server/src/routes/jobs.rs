@@ -1,7 +1,6 @@
 //! Jobs: the list, one of them, its events, its cancellation.
 
 use axum::Json;
-use axum::extract::Path;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
@@ -15,6 +14,7 @@ use serde_json::Value;
 
 use crate::answer::Problem;
 use crate::app::App;
+use crate::body::Segment;
 use crate::stream;
 
 /// A job in an answer.
@@ -53,7 +53,7 @@ pub(super) async fn list(State(app): State<App>) -> Response {
 /// `GET /api/jobs/{id}`: what was asked for and how far it is.
 pub(super) async fn state(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     let job = find(&app, &id).await?;
     Ok(Json(View::new(id, Some(job.request()), job.state())).into_response())
@@ -64,7 +64,7 @@ pub(super) async fn state(
 /// A browser comes back after the end and repeats the id of `close`: 204 tells it to stop.
 pub(super) async fn events(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let job = find(&app, &id).await?;
@@ -96,7 +96,7 @@ pub(super) async fn events(
 /// `DELETE /api/jobs/{id}`: cancels the job by the rule of the step that it is in.
 pub(super) async fn cancel(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     let job = find(&app, &id).await?;
     if job.state().ended.is_some() {

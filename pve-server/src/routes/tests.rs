@@ -68,8 +68,14 @@ fn access() -> Access {
 }
 
 fn server_with(access: Access) -> Server {
+    server_prepared(access, |_| ())
+}
+
+/// A server whose `bin` is filled before it starts.
+fn server_prepared(access: Access, fill: impl FnOnce(&Path)) -> Server {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("bin")).unwrap();
+    fill(&directory.path().join("bin"));
     let pve = directory.path().join("pve/nodes/pve1/qemu-server");
     std::fs::create_dir_all(pve).unwrap();
     let members = r#"{"nodename": "pve1", "version": 1}"#;

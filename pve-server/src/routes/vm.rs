@@ -1,7 +1,6 @@
 //! VMs that exist: the list, their status, power, size, place and end.
 
 use axum::Json;
-use axum::extract::Path;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -17,6 +16,7 @@ use crate::answer::Problem;
 use crate::app::App;
 use crate::body::Fields;
 use crate::body::JsonBody;
+use crate::body::Segment;
 
 impl From<OperationError> for Problem {
     fn from(error: OperationError) -> Self {
@@ -38,7 +38,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
 /// `GET /api/vm/{id}/status`: `running` or `stopped`.
 pub(super) async fn status(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
     Ok(app.installer().status(&vm).await?)
@@ -47,7 +47,7 @@ pub(super) async fn status(
 /// `POST /api/vm/{id}/start`: starts a VM and waits until it is ready.
 pub(super) async fn start(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     operate(&app, find(&app, &id)?, Operation::Start).await
 }
@@ -55,7 +55,7 @@ pub(super) async fn start(
 /// `POST /api/vm/{id}/reboot`: reboots a VM and waits until it is ready again.
 pub(super) async fn reboot(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     operate(&app, find(&app, &id)?, Operation::Reboot).await
 }
@@ -63,7 +63,7 @@ pub(super) async fn reboot(
 /// `POST /api/vm/{id}/set/node`: migrates a VM.
 pub(super) async fn set_node(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let vm = find(&app, &id)?;
@@ -72,10 +72,7 @@ pub(super) async fn set_node(
 }
 
 /// `POST /api/vm/{id}/stop`: cuts the power.
-pub(super) async fn stop(
-    State(app): State<App>,
-    Path(id): Path<String>,
-) -> Result<String, Problem> {
+pub(super) async fn stop(State(app): State<App>, Segment(id): Segment) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
     change(&app, async move |app| {
         app.installer().stop(&vm).await?;
@@ -87,7 +84,7 @@ pub(super) async fn stop(
 /// `POST /api/vm/{id}/shutdown`: asks the guest to shut down.
 pub(super) async fn shut_down(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
     change(&app, async move |app| {
@@ -100,7 +97,7 @@ pub(super) async fn shut_down(
 /// `POST /api/vm/{id}/destroy`: destroys a VM; one without our mark only with `{"force":true}`.
 pub(super) async fn destroy(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
@@ -115,7 +112,7 @@ pub(super) async fn destroy(
 /// `POST /api/vm/{id}/set/cpu`: sets the number of cores.
 pub(super) async fn set_cpu(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
@@ -126,7 +123,7 @@ pub(super) async fn set_cpu(
 /// `POST /api/vm/{id}/set/memory`: sets the memory, in MiB.
 pub(super) async fn set_memory(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;
@@ -137,7 +134,7 @@ pub(super) async fn set_memory(
 /// `POST /api/vm/{id}/set/disk`: grows the disk by so much.
 pub(super) async fn set_disk(
     State(app): State<App>,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     JsonBody(body): JsonBody,
 ) -> Result<String, Problem> {
     let vm = find(&app, &id)?;

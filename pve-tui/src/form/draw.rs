@@ -15,11 +15,16 @@ use tui_input::Input;
 
 use super::Form;
 use super::Mode;
-use super::picker::Item;
-use super::picker::Picker;
+use super::list::draw_picker;
 use super::row::Kind;
 use super::row::Row;
 use super::row::State;
+use super::text::clipped;
+use super::text::padded;
+use super::text::wrapped;
+use crate::drawn::Drawn;
+use crate::drawn::Spot;
+use crate::drawn::more;
 use crate::keys;
 use crate::keys::Action;
 use crate::style::Theme;
@@ -33,35 +38,50 @@ const WORD: usize = 9;
 const DETAIL: u16 = 4;
 
 /// Draws the rows, below them what there is to say about the one with the focus, and above all a
-/// list that is open.
+/// list that is open. What is said of the whole form stands before that of its field.
 pub(crate) fn draw<K: Clone + PartialEq>(
     frame: &mut Frame<'_>,
     area: Rect,
     form: &Form<K>,
     rows: &[Row<'_, K>],
     theme: Theme,
+    mut lines: Vec<Line<'static>>,
+    drawn: &mut Drawn,
 ) {
+    let row = rows.get(form.position(rows));
+    lines.extend(row.map(|row| detail(form, row, area, theme)).unwrap_or_default());
+    // A long reason gets more room; the rows are still around the focus.
+    let room = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let room = room.clamp(DETAIL, (area.height / 2).max(DETAIL));
     let [above, rule, below] =
-        Layout::vertical([Constraint::Min(1), Constraint::Length(1), Constraint::Length(DETAIL)])
+        Layout::vertical([Constraint::Min(1), Constraint::Length(1), Constraint::Length(room)])
             .areas(area);
-    draw_rows(frame, above, form, rows, theme);
-    let line = "─".repeat(usize::from(rule.width));
-    frame.render_widget(Line::styled(line, Theme::quiet()), rule);
-    let Some(row) = rows.get(form.position(rows)) else { return };
-    frame.render_widget(Paragraph::new(detail(form, row, below, theme)), below);
-    if let Mode::Pick(picker) = &form.mode {
-        draw_picker(frame, area, picker, row, form.problem.as_deref(), theme);
+    let (top, bottom) = draw_rows(frame, above, form, rows, theme, drawn);
+    draw_rule(frame, rule, &more(top, bottom));
+    frame.render_widget(Paragraph::new(cut(lines, room)), below);
+    if let (Mode::Pick(picker), Some(row)) = (&form.mode, row) {
+        draw_picker(frame, area, picker, row, form.problem.as_deref(), theme, drawn);
     }
 }
 
-/// Draws the rows alone; of more rows than there is room for those around the focus.
+/// A line across, with something to say at its end.
+pub(crate) fn draw_rule(frame: &mut Frame<'_>, area: Rect, text: &str) {
+    let tail = if text.is_empty() { 0 } else { 2 };
+    let width = usize::from(area.width).saturating_sub(Span::raw(text).width() + tail);
+    let line = format!("{}{text}{}", "─".repeat(width), "─".repeat(tail));
+    frame.render_widget(Line::styled(line, Theme::quiet()), area);
+}
+
+/// Draws the rows alone; of more rows than there is room for those around the focus. Says how many
+/// are above and below.
 pub(crate) fn draw_rows<K: Clone + PartialEq>(
     frame: &mut Frame<'_>,
     area: Rect,
     form: &Form<K>,
     rows: &[Row<'_, K>],
     theme: Theme,
-) {
+    drawn: &mut Drawn,
+) -> (usize, usize) {
     let height = usize::from(area.height);
     let focus = form.position(rows);
     let top = first_shown(focus, rows.len(), height);
@@ -73,19 +93,13 @@ pub(crate) fn draw_rows<K: Clone + PartialEq>(
             _ => None,
         };
         draw_row(frame, line, row, index == focus, editor, theme);
+        drawn.put(line, Spot::Row(index));
     }
-    let more = rows.len().saturating_sub(top + height);
-    if area.height > 1 && (more > 0 || top > 0) {
-        let text = format!(" {top} above, {more} below ");
-        let width = u16::try_from(text.len()).unwrap_or(area.width).min(area.width);
-        let corner = Rect { x: area.right() - width, y: area.bottom() - 1, width, height: 1 };
-        frame.render_widget(Clear, corner);
-        frame.render_widget(Line::styled(text, Theme::quiet()), corner);
-    }
+    (top, rows.len().saturating_sub(top + height))
 }
 
 /// The first of `count` lines that is shown when line `focus` has to be among `height`.
-fn first_shown(focus: usize, count: usize, height: usize) -> usize {
+pub(super) fn first_shown(focus: usize, count: usize, height: usize) -> usize {
     focus.saturating_sub(height / 2).min(count.saturating_sub(height))
 }
 
@@ -147,7 +161,7 @@ fn draw_row<K>(
 }
 
 /// What is typed, as far as there is room around the cursor.
-fn typed(input: &Input, secret: bool, width: usize) -> String {
+pub(super) fn typed(input: &Input, secret: bool, width: usize) -> String {
     let scroll = input.visual_scroll(width.saturating_sub(1));
     if secret {
         return "*".repeat(input.value().chars().count().saturating_sub(scroll));
@@ -191,12 +205,12 @@ fn word<K>(row: &Row<'_, K>) -> &'static str {
 }
 
 /// What there is to say about a field.
-fn detail<'a, K: Clone + PartialEq>(
-    form: &'a Form<K>,
-    row: &'a Row<'_, K>,
+fn detail<K: Clone + PartialEq>(
+    form: &Form<K>,
+    row: &Row<'_, K>,
     area: Rect,
     theme: Theme,
-) -> Vec<Line<'a>> {
+) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut say = |mark: &str, text: &str, style: Style| {
         let width = usize::from(area.width).saturating_sub(2);
@@ -211,13 +225,20 @@ fn detail<'a, K: Clone + PartialEq>(
     for problem in &row.problems {
         say("!", problem, theme.bad());
     }
-    if let State::Failed(reason) = &row.state {
-        let again = keys::shown(Action::Reload);
-        say("!", &format!("could not be loaded: {reason} ({again} asks again)"), theme.bad());
-    }
-    if row.state == State::Empty {
-        let again = keys::shown(Action::Reload);
-        say("~", &format!("the server has none ({again} asks again)"), theme.note());
+    let again = keys::shown(Action::Reload);
+    match &row.state {
+        // A problem may have told why already.
+        State::Failed(reason) if row.problems.iter().any(|text| text.contains(reason)) => {
+            say("~", &format!("{again} asks again"), theme.note());
+        }
+        State::Failed(reason) => {
+            say("!", &format!("could not be loaded: {reason} ({again} asks again)"), theme.bad());
+        }
+        State::Empty => {
+            let text = format!("the server shows this account none ({again} asks again)");
+            say("~", &text, theme.note());
+        }
+        State::Loading | State::Ready => {}
     }
     if let (Some(reason), true) = (row.lock, form.problem.is_none()) {
         say("=", &format!("locked: {reason}"), theme.note());
@@ -236,96 +257,17 @@ fn detail<'a, K: Clone + PartialEq>(
             say(" ", &choice.detail, Theme::quiet());
         }
     }
-    let room = usize::from(area.height);
+    lines
+}
+
+/// The lines that there is room for; that some are left out is marked.
+fn cut(mut lines: Vec<Line<'_>>, room: u16) -> Vec<Line<'_>> {
+    let room = usize::from(room);
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         lines.push(Line::styled("  …", Theme::quiet()));
     }
     lines
-}
-
-fn draw_picker<K>(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    picker: &Picker,
-    row: &Row<'_, K>,
-    problem: Option<&str>,
-    theme: Theme,
-) {
-    let items = picker.items(&row.kind);
-    let several = matches!(row.kind, Kind::List { .. });
-    let height = u16::try_from(items.len()).unwrap_or(u16::MAX).clamp(1, 100) + 4;
-    let title = if several {
-        format!("{}: Enter adds and removes, Esc closes", row.label)
-    } else {
-        row.label.to_string()
-    };
-    let inside = popup(frame, area, 72, height, &title);
-    let [top, list, bottom] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
-            .areas(inside);
-    let before = if several { "Type to filter or add: " } else { "Type to filter: " };
-    let width = usize::from(top.width).saturating_sub(before.len());
-    let shown = typed(&picker.filter, false, width);
-    frame.render_widget(Line::raw(format!("{before}{shown}")), top);
-    let x = before.len() + picker.filter.visual_cursor().min(width);
-    frame.set_cursor_position(Position::new(top.x + u16::try_from(x).unwrap_or(0), top.y));
-    let at = picker.position(&row.kind, &items);
-    let height = usize::from(list.height);
-    let first = first_shown(at, items.len(), height);
-    let lines = items.iter().enumerate().skip(first).take(height);
-    let lines: Vec<Line<'_>> =
-        lines.map(|(index, item)| item_line(item, index == at, list)).collect();
-    if lines.is_empty() {
-        frame.render_widget(Line::raw(nothing(row, picker)), list);
-    } else {
-        frame.render_widget(Paragraph::new(lines), list);
-    }
-    let footer = match problem {
-        Some(problem) => Line::styled(format!("! {problem}"), theme.bad()),
-        None => Line::styled(format!("{} of {}", at + 1, items.len()), Theme::quiet()),
-    };
-    frame.render_widget(footer, bottom);
-}
-
-/// Why the list is empty.
-fn nothing<K>(row: &Row<'_, K>, picker: &Picker) -> String {
-    match &row.state {
-        State::Loading => "loading …".to_owned(),
-        State::Failed(reason) => format!("could not be loaded: {reason}"),
-        _ if !picker.filter.value().is_empty() => "nothing fits".to_owned(),
-        State::Empty | State::Ready => "none there".to_owned(),
-    }
-}
-
-fn item_line<'a>(item: &Item<'a>, focused: bool, area: Rect) -> Line<'a> {
-    let check = match item.checked {
-        Some(true) => "[x] ",
-        Some(false) if !item.typed => "[ ] ",
-        _ => "",
-    };
-    let mark = if focused { ">" } else { " " };
-    let label = match (item.typed, item.checked) {
-        (true, Some(_)) => format!("add '{}'", item.label),
-        (true, None) => format!("take '{}' as it is", item.label),
-        _ => item.label.to_owned(),
-    };
-    let detail = match item.unusable {
-        Some(reason) => format!("{} (cannot be taken: {reason})", item.detail),
-        None => item.detail.to_owned(),
-    };
-    let style = if focused { Theme::focus() } else { Style::new() };
-    let text = format!("{check}{label}");
-    let room = usize::from(area.width).saturating_sub(2);
-    let text = clipped(&text, room);
-    let left = room.saturating_sub(Span::raw(&text).width() + 2);
-    Line::from(vec![
-        Span::raw(mark),
-        Span::raw(" "),
-        Span::styled(text, style),
-        Span::raw("  "),
-        Span::styled(clipped(detail.trim(), left), Theme::quiet()),
-    ])
 }
 
 /// Clears a place in the middle, draws a frame around it, and gives what is inside.
@@ -335,6 +277,7 @@ pub(crate) fn popup(
     width: u16,
     height: u16,
     title: &str,
+    drawn: &mut Drawn,
 ) -> Rect {
     let place = area.centered(
         Constraint::Length(width.min(area.width)),
@@ -344,78 +287,13 @@ pub(crate) fn popup(
     let inside = block.inner(place);
     frame.render_widget(Clear, place);
     frame.render_widget(block, place);
+    drawn.put(place, Spot::Cover);
     inside
-}
-
-/// The text as wide as it may be; what is cut off is marked.
-pub(crate) fn clipped(text: &str, width: usize) -> String {
-    if Span::raw(text).width() <= width {
-        return text.to_owned();
-    }
-    let mut short = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        used += Span::raw(c.to_string()).width();
-        if used + 1 > width {
-            break;
-        }
-        short.push(c);
-    }
-    if width > 0 {
-        short.push('…');
-    }
-    short
-}
-
-fn padded(text: &str, width: usize) -> String {
-    let text = clipped(text, width);
-    let gap = width.saturating_sub(Span::raw(&text).width());
-    format!("{text}{}", " ".repeat(gap))
-}
-
-/// The text in lines that are no wider than there is room, broken between words.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let words = line.trim_start_matches(' ');
-        let indent = &line[..(line.len() - words.len()).min(width / 2)];
-        let mut current = indent.to_owned();
-        for word in words.split(' ') {
-            let mut word = word;
-            let wide = |text: &str| Span::raw(text).width();
-            if current != indent && wide(&current) + 1 + wide(word) > width {
-                lines.push(std::mem::replace(&mut current, indent.to_owned()));
-            }
-            if current != indent {
-                current.push(' ');
-            }
-            // A word that is longer than a line is broken anywhere.
-            let room = width - indent.len().min(width);
-            while current == indent && room > 0 && wide(word) > room {
-                let cut = word.char_indices().nth(room).map_or(word.len(), |(at, _)| at);
-                lines.push(format!("{indent}{}", &word[..cut]));
-                word = &word[cut..];
-            }
-            current.push_str(word);
-        }
-        lines.push(current);
-    }
-    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_is_broken_between_words_and_words_only_where_they_must() {
-        assert_eq!(wrapped("a bb ccc", 4), ["a bb", "ccc"]);
-        assert_eq!(wrapped("abcdefgh i", 3), ["abc", "def", "gh", "i"]);
-        assert_eq!(wrapped("", 3), [""; 0]);
-        assert_eq!(wrapped("  a b cde", 5), ["  a b", "  cde"]);
-        assert_eq!(clipped("abcdef", 4), "abc…");
-        assert_eq!(clipped("漢字漢字", 5), "漢字…");
-    }
 
     #[test]
     fn the_focus_is_always_among_the_lines_that_are_shown() {

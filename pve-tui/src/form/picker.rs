@@ -27,6 +27,13 @@ pub(crate) struct Item<'a> {
     pub(crate) typed: bool,
 }
 
+impl Item<'_> {
+    /// Whether that is its id or its name.
+    fn is(&self, text: &str) -> bool {
+        self.id == text || self.label == text
+    }
+}
+
 impl Picker {
     pub(crate) fn new(filter: Input) -> Self {
         Self { filter, at: None }
@@ -53,8 +60,8 @@ impl Picker {
                         items.push(item);
                     }
                 }
-                if *free && !filter.is_empty() && !items.iter().any(|item| item.id == filter) {
-                    items.push(Item { typed: true, ..plain(filter, filter) });
+                if *free && !filter.is_empty() && !items.iter().any(|item| item.is(filter)) {
+                    items.insert(0, Item { typed: true, ..plain(filter, filter) });
                 }
             }
             Kind::List { items: chosen, offered } => {
@@ -68,7 +75,8 @@ impl Picker {
                     items.push(Item { checked: Some(checked), ..plain(text, text) });
                 }
                 if !filter.is_empty() && !items.iter().any(|item| item.id == filter) {
-                    items.push(Item { typed: true, checked: Some(false), ..plain(filter, filter) });
+                    let new = Item { typed: true, checked: Some(false), ..plain(filter, filter) };
+                    items.insert(0, new);
                 }
             }
             _ => {}
@@ -76,14 +84,18 @@ impl Picker {
         items
     }
 
-    /// The place of what is highlighted among the items.
+    /// The place of what is highlighted among the items: where somebody moved to; else what is
+    /// exactly as it was typed, be it offered or not; else the first that fits.
     pub(crate) fn position(&self, kind: &Kind<'_>, items: &[Item<'_>]) -> usize {
-        let chosen = match kind {
-            Kind::Choice { chosen, .. } if self.filter.value().is_empty() => Some(*chosen),
-            _ => None,
+        let filter = self.filter.value().trim();
+        let at = match (&self.at, kind) {
+            (Some(at), _) => items.iter().position(|item| item.id == at),
+            (None, Kind::Choice { chosen, .. }) if filter.is_empty() => {
+                items.iter().position(|item| item.id == *chosen)
+            }
+            (None, _) => items.iter().position(|item| item.is(filter)),
         };
-        let at = self.at.as_deref().or(chosen);
-        items.iter().position(|item| Some(item.id) == at).unwrap_or(0)
+        at.unwrap_or(0)
     }
 
     /// Moves what is highlighted.

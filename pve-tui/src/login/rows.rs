@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use pve_api::Address;
 use pve_api::Fingerprint;
 
 use super::Connection;
 use super::Entry;
 use super::Sheet;
 use super::Shown;
+use super::trust::Asking;
 use crate::form::Kind;
 use crate::form::Row;
 use crate::form::State;
@@ -16,8 +18,8 @@ use crate::keys::Action;
 
 pub(super) fn of(sheet: &Sheet) -> Vec<Row<'_, Entry>> {
     match &sheet.connection {
-        Connection::Asking(shown) => asking(sheet, shown),
-        Connection::Changed(pins, shown) => changed(sheet, pins, shown),
+        Connection::Asking(asked) => asking(asked),
+        Connection::Changed(pins, address, shown) => changed(pins, address, shown),
         _ if sheet.factors.is_some() => second_factor(sheet),
         _ => credentials(sheet),
     }
@@ -43,8 +45,13 @@ fn fingerprint(
     [line(number, label, first), line(number + 1, "", second)]
 }
 
-fn asking<'a>(sheet: &'a Sheet, shown: &Shown) -> Vec<Row<'a, Entry>> {
-    let mut rows = vec![line(0, "Server", sheet.server.clone())];
+fn asking(asked: &Asking) -> Vec<Row<'static, Entry>> {
+    let Some((address, shown)) = asked.open.first() else { return Vec::new() };
+    let server = match asked.open.len() {
+        1 => address.to_string(),
+        more => format!("{address} (then {} more)", more - 1),
+    };
+    let mut rows = vec![line(0, "Server", server)];
     rows.extend(fingerprint(1, "SHA-256 fingerprint", shown.fingerprint));
     rows.push(line(3, "Certificate of", shown.subject.clone()));
     rows.push(line(4, "Signed by", shown.issuer.clone()));
@@ -57,9 +64,9 @@ fn asking<'a>(sheet: &'a Sheet, shown: &Shown) -> Vec<Row<'a, Entry>> {
     rows
 }
 
-fn changed<'a>(sheet: &'a Sheet, pins: &[Fingerprint], shown: &Shown) -> Vec<Row<'a, Entry>> {
+fn changed(pins: &[Fingerprint], address: &Address, shown: &Shown) -> Vec<Row<'static, Entry>> {
     let mut rows = vec![
-        line(0, "Server", sheet.server.clone()),
+        line(0, "Server", address.to_string()),
         line(1, "REFUSED", "IT SHOWS ANOTHER CERTIFICATE THAN BEFORE."),
         line(2, "", "Somebody may be reading along; nothing was sent."),
     ];
@@ -89,8 +96,9 @@ fn server(sheet: &Sheet) -> Row<'_, Entry> {
     let said = |text: &'static str| vec![Cow::Borrowed(text)];
     match &sheet.connection {
         Connection::None => {
-            row.notes =
-                said("host, host:port or the address of the web UI; the port is 8006 if not said");
+            row.notes = said(
+                "host, host:port or the address of the web UI; several nodes of one cluster with commas between them. The port is 8006 if not said",
+            );
             if sheet.server.is_empty() {
                 "(not said yet)".clone_into(&mut row.shown);
             }
@@ -102,7 +110,11 @@ fn server(sheet: &Sheet) -> Row<'_, Entry> {
             row.problems = vec![Cow::Owned(format!("{reason} ({again} tries again)"))];
         }
         Connection::Refused => row.problems = said("its certificate was refused; nothing was sent"),
-        Connection::Trusted(_) => row.word = "trusted",
+        Connection::Trusted(_) => {
+            row.word = "trusted";
+            row.notes =
+                sheet.unreached.iter().map(|reason| Cow::Borrowed(reason.as_str())).collect();
+        }
         Connection::Asking(_) | Connection::Changed(..) => {}
     }
     row

@@ -1,11 +1,14 @@
 //! What was said so far to get in, and what follows from it.
 
+use std::path::PathBuf;
+
 use pve_api::Address;
 use pve_api::Domain;
 use pve_api::DomainKind;
 use pve_api::Factors;
+use pve_api::Fingerprint;
 use pve_api::InvalidAddress;
-use pve_api::Trust;
+use pve_api::Realm;
 use pve_api::UserId;
 use pve_provision::create::Choice;
 use secrecy::SecretString;
@@ -26,31 +29,48 @@ impl Sheet {
         rows::of(self)
     }
 
-    pub(super) fn known(&self) -> Option<&Known> {
-        let address: Address = self.server.parse().ok()?;
-        self.known.iter().find(|known| known.address == address)
+    /// What is known of any of the addresses.
+    fn known(&self) -> impl Iterator<Item = &Known> {
+        let is_it = |known: &&Known| known.addresses.iter().any(|at| self.addresses.contains(at));
+        self.known.iter().filter(is_it)
     }
 
-    /// Takes the name of a server that is known, or an address.
+    /// The authority that signs the certificates, if there is one for all of them.
+    pub(super) fn authority(&self) -> Option<PathBuf> {
+        self.known().find_map(|known| known.authority.clone())
+    }
+
+    /// The certificates that a person wrote down for this server.
+    pub(super) fn listed_pins(&self) -> Vec<Fingerprint> {
+        self.known().flat_map(|known| known.pins.iter().copied()).collect()
+    }
+
+    /// Takes the name of a server that is known, or an address, or several of one cluster.
     pub(super) fn set_server(&mut self, text: &str) -> Result<Option<Wish>, InvalidAddress> {
-        let named = self.known.iter().find(|known| !text.is_empty() && known.name == text.trim());
-        let address: Address = match named {
-            Some(known) => known.address.clone(),
-            None => text.parse()?,
+        let text = text.trim();
+        let named = self.known.iter().find(|known| !text.is_empty() && known.name == text);
+        self.addresses = match named {
+            Some(known) => known.addresses.clone(),
+            None => text.split(',').map(str::parse).collect::<Result<_, _>>()?,
         };
-        self.server = address.to_string();
-        if let Some(known) = self.known().filter(|known| !known.user.is_empty()).cloned() {
-            (self.user, self.realm) = (known.user, known.realm);
+        self.server = joined(&self.addresses);
+        let account = self.known().find(|known| !known.user.is_empty());
+        let account = account.map(|known| (known.user.clone(), known.realm.clone()));
+        if let Some(account) = account {
+            (self.user, self.realm) = account;
         }
         Ok(self.probe())
     }
 
     pub(super) fn probe(&mut self) -> Option<Wish> {
-        let address: Address = self.server.parse().ok()?;
+        if self.addresses.is_empty() {
+            return None;
+        }
         self.connection = Connection::Probing;
-        (self.realms, self.realms_state, self.remember) = (Vec::new(), State::Loading, false);
+        (self.realms, self.realms_state) = (Vec::new(), State::Loading);
+        (self.remember, self.unreached) = (Vec::new(), Vec::new());
         self.forget_secrets();
-        Some(Wish::Probe(address))
+        Some(Wish::Probe(self.addresses.clone()))
     }
 
     pub(super) fn forget_secrets(&mut self) {
@@ -62,14 +82,8 @@ impl Sheet {
             Entry::Way => self.way = text,
             Entry::Realm => self.realm = text,
             Entry::User => {
-                let text = text.trim();
-                // Somebody may type the whole of it.
-                match text.rsplit_once('@') {
-                    Some((user, realm)) if self.realms.iter().any(|r| r.value == realm) => {
-                        (self.user, self.realm) = (user.to_owned(), realm.to_owned());
-                    }
-                    _ => text.clone_into(&mut self.user),
-                }
+                text.trim().clone_into(&mut self.user);
+                self.split_user();
             }
             Entry::Password => self.password = secret(text),
             Entry::Token => self.token = secret(text),
@@ -79,7 +93,27 @@ impl Sheet {
         }
     }
 
+    /// Somebody may type the whole of it. An `@` may also be part of a name, so what follows it
+    /// must be one of the realms, if they are known.
+    fn split_user(&mut self) {
+        let Some((user, realm)) = self.user.rsplit_once('@') else { return };
+        let is_realm = match self.realms_state {
+            State::Loading => false,
+            _ if self.realms.is_empty() => realm.parse::<Realm>().is_ok(),
+            _ => self.realms.iter().any(|known| known.value == realm),
+        };
+        if is_realm && !user.is_empty() {
+            (self.user, self.realm) = (user.to_owned(), realm.to_owned());
+        }
+    }
+
     pub(super) fn take_realms(&mut self, realms: Result<Vec<Domain>, String>) {
+        self.learn_realms(realms);
+        // It may have been typed before they were known.
+        self.split_user();
+    }
+
+    fn learn_realms(&mut self, realms: Result<Vec<Domain>, String>) {
         match realms {
             Err(reason) => self.realms_state = State::Failed(reason),
             Ok(realms) => {
@@ -122,7 +156,7 @@ impl Sheet {
             let Some(code) = self.code.take() else {
                 return missing(Entry::Code, "the code is missing");
             };
-            self.busy = Some("checking the second factor …");
+            self.busy = Some("checking the second factor");
             return Ok(Wish::Factor { kind: self.factor.clone(), code });
         }
         if !matches!(self.connection, Connection::Trusted(_)) {
@@ -130,38 +164,42 @@ impl Sheet {
         }
         let keep = self.keep();
         if self.way == "token" {
-            let (Some(token), Some(keep)) = (self.token.take(), keep) else {
+            let Some(token) = self.token.take() else {
                 return missing(Entry::Token, "the token is missing (user@realm!name=secret)");
             };
-            self.busy = Some("trying the token …");
+            self.busy = Some("trying the token");
             return Ok(Wish::Token { token, keep });
         }
         if self.user.is_empty() {
             return missing(Entry::User, "the user is missing");
         }
+        self.split_user();
         let user = match self.realm.parse().map(|realm| UserId::new(&self.user, realm)) {
             Ok(Ok(user)) => user,
             Ok(Err(problem)) => return Err((Entry::User, problem.to_string())),
             Err(problem) => return Err((Entry::Realm, problem.to_string())),
         };
-        let (Some(password), Some(keep)) = (self.password.take(), keep) else {
+        let Some(password) = self.password.take() else {
             return missing(Entry::Password, "the password is missing");
         };
-        self.busy = Some("logging in … a refusal takes the server three seconds");
+        self.busy = Some("logging in; a refusal takes the server three seconds");
         Ok(Wish::Password { user, password, keep })
     }
 
     /// What is worth remembering of this login.
-    pub(super) fn keep(&self) -> Option<Kept> {
-        let address: Address = self.server.parse().ok()?;
-        let pin = match &self.connection {
-            Connection::Trusted(Trust::Fingerprints(pins)) if self.remember => {
-                pins.first().copied()
-            }
-            _ => None,
-        };
-        Some(Kept { address, pin, user: self.user.clone(), realm: self.realm.clone() })
+    pub(super) fn keep(&self) -> Kept {
+        Kept {
+            addresses: self.addresses.clone(),
+            pins: self.remember.clone(),
+            user: self.user.clone(),
+            realm: self.realm.clone(),
+        }
     }
+}
+
+/// Addresses as a person writes several.
+pub(super) fn joined(addresses: &[Address]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn secret(text: String) -> Option<SecretString> {

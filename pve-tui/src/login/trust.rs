@@ -1,6 +1,7 @@
 //! Whether the server's certificate is trusted: by the system, by what was remembered, or by a
 //! person who looked at it.
 
+use pve_api::Address;
 use pve_api::Certificate;
 use pve_api::Fingerprint;
 use pve_api::Trust;
@@ -36,10 +37,10 @@ pub(crate) enum Connection {
     None,
     /// Its certificate is being looked at.
     Probing,
-    /// Nobody vouches for its certificate: a person decides.
-    Asking(Shown),
-    /// It shows another certificate than the one that was remembered.
-    Changed(Vec<Fingerprint>, Shown),
+    /// Nobody vouches for a certificate: a person decides.
+    Asking(Asking),
+    /// This address shows another certificate than those that are known.
+    Changed(Vec<Fingerprint>, Address, Shown),
     /// A person refused it.
     Refused,
     /// It could not be reached.
@@ -48,39 +49,90 @@ pub(crate) enum Connection {
     Trusted(Trust),
 }
 
+/// What has to be decided before anything is sent. Every node has a certificate of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asking {
+    /// The certificates that nobody has decided on, the one on the screen first.
+    pub(super) open: Vec<(Address, Shown)>,
+    /// Those that are right.
+    pins: Vec<Fingerprint>,
+}
+
 impl Sheet {
-    pub(super) fn judge(&mut self, shown: Result<Shown, String>) -> Option<Wish> {
-        let pins = self.known().map(|known| known.pins.clone()).unwrap_or_default();
-        let authority = self.known().and_then(|known| known.authority.clone());
-        self.connection = match shown {
-            Err(reason) => Connection::Failed(reason),
+    /// Judges what the addresses showed; those that cannot be reached do not matter as long as one
+    /// can.
+    pub(super) fn judge(&mut self, shown: Vec<Result<Shown, String>>) -> Option<Wish> {
+        let (mut reached, mut reasons, mut away) = (Vec::new(), Vec::new(), Vec::new());
+        for (address, shown) in self.addresses.iter().cloned().zip(shown) {
+            match shown {
+                Ok(shown) => reached.push((address, shown)),
+                Err(reason) => {
+                    reasons.push(reason);
+                    away.push(address);
+                }
+            }
+        }
+        if reached.is_empty() {
+            self.connection = Connection::Failed(reasons.join("; "));
+            return None;
+        }
+        // The ones that answer are asked first.
+        self.addresses = reached.iter().map(|(address, _)| address.clone()).chain(away).collect();
+        self.unreached = reasons;
+        self.connection = match self.authority() {
             // Every connection is checked against it.
-            Ok(_) if authority.is_some() => {
-                authority.map_or(Connection::None, |path| Connection::Trusted(Trust::CaFile(path)))
-            }
-            Ok(shown) if pins.contains(&shown.fingerprint) => {
-                Connection::Trusted(Trust::Fingerprints(pins))
-            }
-            Ok(shown) if !pins.is_empty() => Connection::Changed(pins, shown),
-            Ok(shown) if shown.trusted_by_system => Connection::Trusted(Trust::System),
-            Ok(shown) => Connection::Asking(shown),
+            Some(path) => Connection::Trusted(Trust::CaFile(path)),
+            None => self.compare(reached),
         };
         self.ask_realms()
     }
 
-    /// A person accepted the certificate.
+    /// Compares what is shown with what is known, address by address.
+    fn compare(&self, reached: Vec<(Address, Shown)>) -> Connection {
+        let listed = self.listed_pins();
+        let own = |address: &Address| {
+            self.pins.iter().find(|(pinned, _)| pinned == address).map(|(_, pin)| *pin)
+        };
+        let mut pins = listed.clone();
+        pins.extend(self.addresses.iter().filter_map(own));
+        let vouched = pins.is_empty() && reached.iter().all(|(_, shown)| shown.trusted_by_system);
+        if vouched {
+            return Connection::Trusted(Trust::System);
+        }
+        let mut open = Vec::new();
+        for (address, shown) in reached {
+            let is_known = !listed.is_empty() || own(&address).is_some();
+            match (pins.contains(&shown.fingerprint), shown.trusted_by_system) {
+                (true, _) => {}
+                (false, _) if is_known => return Connection::Changed(pins, address, shown),
+                (false, true) => pins.push(shown.fingerprint),
+                (false, false) => open.push((address, shown)),
+            }
+        }
+        if open.is_empty() {
+            Connection::Trusted(Trust::Fingerprints(pins))
+        } else {
+            Connection::Asking(Asking { open, pins })
+        }
+    }
+
+    /// A person accepted the certificate on the screen.
     pub(super) fn accept(&mut self, remember: bool) -> Option<Wish> {
-        let Connection::Asking(shown) = &self.connection else { return None };
-        self.connection = Connection::Trusted(Trust::Fingerprints(vec![shown.fingerprint]));
-        self.remember = remember;
+        let Connection::Asking(asking) = &mut self.connection else { return None };
+        let (address, shown) = asking.open.remove(0);
+        asking.pins.push(shown.fingerprint);
+        if remember {
+            self.remember.push((address, shown.fingerprint));
+        }
+        if asking.open.is_empty() {
+            self.connection = Connection::Trusted(Trust::Fingerprints(asking.pins.clone()));
+        }
         self.ask_realms()
     }
 
     fn ask_realms(&self) -> Option<Wish> {
         match &self.connection {
-            Connection::Trusted(trust) => {
-                Some(Wish::Realms(self.server.parse().ok()?, trust.clone()))
-            }
+            Connection::Trusted(trust) => Some(Wish::Realms(self.addresses.clone(), trust.clone())),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 use crossterm::event::KeyCode;
 use crossterm::event::KeyEvent;
 use crossterm::event::KeyModifiers;
+use pve_api::Address;
 use pve_provision::create::Draft;
 use pve_provision::create::Plan;
 use pve_provision::create::Stage;
@@ -16,6 +17,7 @@ use crate::app::Effect;
 use crate::app::Message;
 use crate::app::Model;
 use crate::app::update;
+use crate::drawn::Drawn;
 use crate::login::Known;
 use crate::login::Reached;
 use crate::login::Shown;
@@ -41,7 +43,7 @@ impl Pilot {
     /// A program that was just started.
     pub(super) fn at_login(known: Vec<Known>) -> Self {
         let theme = Theme { colours: true };
-        let model = Model::new(known, Template::builtin(), Draft::default(), theme);
+        let model = Model::new(known, Vec::new(), Template::builtin(), Draft::default(), theme);
         let terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         Self { model, world: World::default(), terminal, creates: Vec::new(), wishes: Vec::new() }
     }
@@ -61,24 +63,36 @@ impl Pilot {
     /// The server shows a certificate that the system vouches for.
     pub(super) fn trusted(&mut self) {
         self.shows(PIN, true);
-        let address = "pve1.example.org".parse().unwrap();
-        self.send(Message::Realms(address, Ok(realms())));
+        self.send(Message::Realms(at("pve1.example.org"), Ok(realms())));
     }
 
     /// The server shows a certificate.
     pub(super) fn shows(&mut self, fingerprint: &str, trusted_by_system: bool) {
-        let shown = Shown {
-            fingerprint: fingerprint.parse().unwrap(),
-            subject: "CN=pve1.example.org, OU=PVE Cluster Node, O=Proxmox VE".to_owned(),
-            issuer: "CN=Proxmox Virtual Environment".to_owned(),
-            trusted_by_system,
-        };
-        self.send(Message::Probed("pve1.example.org".parse().unwrap(), Ok(shown)));
+        let shown = shown(fingerprint, trusted_by_system);
+        self.send(Message::Probed(at("pve1.example.org"), vec![Ok(shown)]));
     }
 
     pub(super) fn send(&mut self, message: Message) {
         let effect = update(&mut self.model, message);
         self.act(effect);
+        // Before the next key there is always a screen.
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        let mut drawn = Drawn::default();
+        self.terminal.draw(|frame| drawn = view(&self.model, frame)).unwrap();
+        self.model.drawn = drawn;
+    }
+
+    /// Clicks where a text is on the screen.
+    pub(super) fn click(&mut self, text: &str) {
+        let screen = self.screen();
+        let found = screen.lines().enumerate().find(|(_, line)| line.contains(text));
+        let Some((row, line)) = found else { panic!("no {text} on\n{screen}") };
+        let column = line[..line.find(text).unwrap()].chars().count();
+        let place = |number: usize| u16::try_from(number).unwrap();
+        self.send(Message::Click(place(column), place(row)));
     }
 
     fn act(&mut self, effect: Option<Effect>) {
@@ -115,7 +129,7 @@ impl Pilot {
 
     /// What is on the screen, without what is blank at the ends of lines.
     pub(super) fn screen(&mut self) -> String {
-        self.terminal.draw(|frame| view(&self.model, frame)).unwrap();
+        self.draw();
         let buffer = self.terminal.backend().buffer();
         let width = usize::from(buffer.area.width);
         let lines = buffer.content.chunks(width).map(|cells| {
@@ -127,8 +141,23 @@ impl Pilot {
 
     /// The buffer with its styles.
     pub(super) fn buffer(&mut self) -> ratatui::buffer::Buffer {
-        self.terminal.draw(|frame| view(&self.model, frame)).unwrap();
+        self.draw();
         self.terminal.backend().buffer().clone()
+    }
+}
+
+/// The addresses, written with commas between them.
+pub(super) fn at(addresses: &str) -> Vec<Address> {
+    addresses.split(',').map(|address| address.parse().unwrap()).collect()
+}
+
+/// A certificate that a server shows.
+pub(super) fn shown(fingerprint: &str, trusted_by_system: bool) -> Shown {
+    Shown {
+        fingerprint: fingerprint.parse().unwrap(),
+        subject: "CN=pve1.example.org, OU=PVE Cluster Node, O=Proxmox VE".to_owned(),
+        issuer: "CN=Proxmox Virtual Environment".to_owned(),
+        trusted_by_system,
     }
 }
 

@@ -9,7 +9,10 @@ use pve_provision::create::Remedy;
 use pve_provision::create::Stage;
 use serde_json::json;
 
+use super::pilot::PIN;
 use super::pilot::Pilot;
+use super::pilot::at;
+use super::pilot::shown;
 use super::world::World;
 use super::world::read;
 use crate::app::Message;
@@ -190,4 +193,113 @@ fn leaving_with_answers_asks_first_and_without_does_not() {
     pilot.type_text("web");
     pilot.press("Enter Ctrl-c");
     assert!(matches!(pilot.model.overlay, Some(Overlay::Leave(_))));
+}
+
+#[test]
+fn a_long_verdict_can_be_read_whole_in_a_small_terminal() {
+    let mut pilot = creating();
+    begun(&mut pilot);
+    let grants: Vec<String> = (0..30)
+        .map(|number| format!("pveum acl modify /vms/{number} --users ops@pve --roles PVEVMAdmin"))
+        .collect();
+    let reason = "ops@pve lacks much";
+    let failure = failure(Step::CheckingPrivileges, reason, Remedy::Grant(grants.clone()));
+    let screen = end(&mut pilot, End::NothingMade(failure));
+    insta::assert_snapshot!("end-long", screen);
+    let mut seen = screen;
+    for _ in 0..4 {
+        pilot.press("PgDn");
+        seen += &pilot.screen();
+    }
+    for grant in &grants {
+        assert!(seen.contains(grant), "{grant}");
+    }
+    let last = pilot.screen();
+    assert!(!last.contains("below"), "{last}");
+    // The log is above it, and one key goes back however far somebody went.
+    pilot.press("PgDn PgDn PgUp");
+    assert!(pilot.screen().contains("below"));
+    pilot.press("PgUp PgUp PgUp PgUp PgUp PgUp");
+    assert!(pilot.screen().contains("[*] comparing privileges"));
+    assert!(pilot.screen().contains("[ Try again ]"));
+}
+
+#[test]
+fn what_comes_is_followed_until_somebody_scrolls_and_again_at_its_end() {
+    let mut pilot = creating();
+    let say = |pilot: &mut Pilot, number: usize| {
+        let text = format!("line {number} of it");
+        let line = json!({ "line": { "stream": "stdout", "text": text } });
+        event(pilot, Step::CreatingThroughApi, &line);
+    };
+    for number in 0..100 {
+        say(&mut pilot, number);
+    }
+    assert!(pilot.screen().contains("line 99 of it"));
+    pilot.press("Up");
+    let before = pilot.screen();
+    assert!(!before.contains("line 99 of it") && before.contains("1 below"), "{before}");
+    say(&mut pilot, 100);
+    assert_eq!(pilot.screen().replace("2 below", "1 below"), before);
+    pilot.press("Home");
+    assert!(pilot.screen().contains("line 0 of it"));
+    pilot.press("PgUp PgUp End");
+    say(&mut pilot, 101);
+    assert!(pilot.screen().contains("line 101 of it"));
+}
+
+#[test]
+fn what_was_left_at_one_server_is_not_carried_on_at_another() {
+    let failure = || failure(Step::SettingUpConsole, "the session has ended", Remedy::LogIn);
+    for (server, part) in [("pve1.example.org", Part::Progress), ("192.0.2.9", Part::Wizard)] {
+        let mut pilot = creating();
+        end(&mut pilot, End::WithoutConsole(failure()));
+        pilot.press("Enter");
+        assert_eq!(pilot.model.part, Part::Login);
+        if server != "pve1.example.org" {
+            pilot.press("Home");
+            pilot.type_text(server);
+            pilot.press("Enter");
+            pilot.send(Message::Probed(at(server), vec![Ok(shown(PIN, true))]));
+            // Until somebody is in, it is still the other one.
+            assert!(pilot.screen().contains("root@pam at pve1.example.org:8006"));
+        }
+        let reached = crate::login::Reached::In("root@pam".to_owned());
+        pilot.send(Message::Reached(Ok(reached)));
+        assert_eq!(pilot.model.part, part, "{server}");
+        let screen = pilot.screen();
+        assert!(screen.contains(&format!("root@pam at {server}:8006")), "{screen}");
+        assert_eq!(screen.contains("[ Try again ]"), part == Part::Progress);
+    }
+}
+
+#[test]
+fn leaving_after_nothing_was_made_asks_before_answers_are_lost() {
+    let mut pilot = creating();
+    let failed = failure(Step::CreatingThroughApi, "no space left", Remedy::None);
+    end(&mut pilot, End::NothingMade(failed));
+    pilot.press("Ctrl-c");
+    assert!(matches!(pilot.model.overlay, Some(Overlay::Leave(_))) && !pilot.model.quit);
+    let mut pilot = creating();
+    end(&mut pilot, End::Made { warnings: Vec::new() });
+    pilot.press("Ctrl-c");
+    assert!(pilot.model.quit);
+}
+
+#[test]
+fn of_how_far_a_copy_is_only_the_last_word_is_kept() {
+    let mut pilot = creating();
+    let say = |pilot: &mut Pilot, text: &str| {
+        let line = json!({ "line": { "stream": "stdout", "text": text } });
+        event(pilot, Step::CreatingThroughApi, &line);
+    };
+    for text in ["transferred 0.0 B of 1.0 GiB (0.00%)", "transferred 1.0 GiB of 1.0 GiB (100.00%)"]
+    {
+        say(&mut pilot, text);
+    }
+    say(&mut pilot, "scsi0: successfully created disk");
+    say(&mut pilot, "transferred 0.0 B of 2.0 GiB (0.00%)");
+    let screen = pilot.screen();
+    assert!(!screen.contains("1.0 GiB (0.00%)"), "{screen}");
+    assert!(screen.contains("(100.00%)") && screen.contains("2.0 GiB (0.00%)"), "{screen}");
 }

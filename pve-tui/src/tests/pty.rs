@@ -14,7 +14,7 @@ const CHILD: &str = "tests::pty::panicking_child";
 #[test]
 #[ignore = "is run by the other test, in a terminal"]
 fn panicking_child() {
-    let _screen = Screen::take().unwrap();
+    let _screen = Screen::take(true).unwrap();
     panic!("on purpose");
 }
 
@@ -38,5 +38,7 @@ fn the_terminal_is_given_back_when_we_panic() {
     assert!(text.contains("\x1b[?1049h") && text.contains("on purpose"), "{text}");
     let screen = screen.screen();
     assert!(!screen.alternate_screen() && !screen.bracketed_paste() && !screen.hide_cursor());
+    assert!(text.contains("\x1b[?1000h"), "{text}");
+    assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
     assert!(screen.contents().contains("on purpose"), "the message is to be read afterwards");
 }

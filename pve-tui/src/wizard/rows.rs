@@ -31,7 +31,15 @@ pub(super) fn of_screen<'a>(
     answers: &'a Answers,
     complaints: &'a [(Key, String)],
 ) -> Vec<Row<'a, Place>> {
-    screen.fields().filter_map(|field| row(field.into(), answers, complaints)).collect()
+    let rows = screen.fields().filter_map(|field| row(field.into(), answers, complaints));
+    rows.chain((screen == Screen::Cpu).then(|| cores(answers)).flatten()).collect()
+}
+
+/// What the guest sees of both numbers.
+fn cores(answers: &Answers) -> Option<Row<'static, Place>> {
+    let product = answers.number(Field::Cores)?.checked_mul(answers.number(Field::Sockets)?)?;
+    let row = Row::new(Place::Cores, "Total cores", Kind::Line);
+    Some(row.showing(product.to_string()))
 }
 
 /// The rows of one disk.

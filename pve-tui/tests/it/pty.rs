@@ -45,6 +45,8 @@ impl Pty {
         command.env_clear();
         command.env("TERM", "xterm-256color");
         command.env("HOME", home.path());
+        // For the shells among them.
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -94,8 +96,24 @@ impl Pty {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = self.child.process_id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        rustix::process::kill_process(pid.unwrap(), signal).unwrap();
+        send(self.process(), signal);
+    }
+
+    /// The process that was started.
+    pub(crate) fn process(&self) -> i32 {
+        self.child.process_id().unwrap().cast_signed()
+    }
+
+    /// Reads what is written until something else is so.
+    pub(crate) fn until_so(&mut self, what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !is_so() {
+            assert!(Instant::now() < end, "no {what}; {}", self.screen.screen().contents());
+            if let Ok(bytes) = self.output.recv_timeout(Duration::from_millis(10)) {
+                self.screen.process(&bytes);
+                self.written.extend(bytes);
+            }
+        }
     }
 
     pub(crate) fn resize(&self, rows: u16, cols: u16) {
@@ -111,6 +129,34 @@ impl Pty {
         }
         code
     }
+}
+
+pub(crate) fn send(process: i32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(process).unwrap(), signal).unwrap();
+}
+
+/// Name, state and parent of a process, if it is there.
+fn status(process: i32) -> Option<(String, char, i32)> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // A name may hold anything, so count from its end.
+    let (head, rest) = text.rsplit_once(')')?;
+    let name = head.split_once('(')?.1.to_owned();
+    let mut fields = rest.split_whitespace();
+    Some((name, fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// The state of a process as the system names it: `T` is stopped.
+pub(crate) fn state(process: i32) -> Option<char> {
+    status(process).map(|(_, state, _)| state)
+}
+
+/// The child of that name.
+pub(crate) fn child(parent: i32, name: &str) -> Option<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers
+        .into_iter()
+        .find(|process| status(*process).is_some_and(|(own, _, of)| of == parent && own == name))
 }
 
 impl Drop for Pty {

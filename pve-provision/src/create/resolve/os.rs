@@ -162,6 +162,7 @@ fn image(cx: &mut Resolver<'_>) {
         let storage = cx.answers.text(Field::IsoStorage).to_owned();
         let problem = match (&isos, preset) {
             (Fact::Failed(reason), _) => format!("the images cannot be listed: {reason}"),
+            _ if storage.is_empty() => "there is no storage to choose it from".to_owned(),
             (Fact::Empty, _) => {
                 format!("there is no ISO image on '{storage}': choose another storage, or no media")
             }

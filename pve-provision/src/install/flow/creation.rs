@@ -90,13 +90,8 @@ impl Run<'_> {
     async fn choose_cpu(&self, plan: &Plan) -> Result<&'static str, Problem> {
         let survey = self.cx.baseline.survey().await;
         let node = plan.target.as_ref().unwrap_or(&self.cx.settings.main_node);
-        if let Some(cpu) = survey.node(node.as_str())
-            && cpu.cores < plan.cpu
-        {
-            return Err(Problem::Refused(format!(
-                "cpu {} is more than {node} has ({} threads): ask for fewer, or for another node",
-                plan.cpu, cpu.cores
-            )));
+        if let Some(why) = survey.lacks_cores(node, plan.cpu) {
+            return Err(Problem::Refused(why));
         }
         let (level, why) = survey.baseline();
         self.notice(Step::CreatingVm, format!("CPU type: {why}")).await;

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use pve_api::NodeName;
 use tokio::time::Instant;
 
 use super::Found;
@@ -25,6 +26,8 @@ use crate::step::Step;
 
 /// How long a VM may need to be running, where no address tells more.
 const RUNNING: Duration = Duration::from_mins(1);
+/// How long the HA manager may need to stop a VM: it looks every ten seconds, and asks the guest first.
+const HA_MANAGER: Duration = Duration::from_mins(5);
 /// Between two looks at a VM's status.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -47,13 +50,13 @@ impl Installer {
     /// `qm stop`: cuts the power.
     pub async fn stop(&self, vm: &Found) -> Result<(), OperationError> {
         self.0.qm.run(&vm.node, commands::stop(vm.vmid), None).await?;
-        Ok(())
+        self.0.until_stopped(vm).await
     }
 
     /// `qm shutdown`: asks the guest.
     pub async fn shut_down(&self, vm: &Found) -> Result<(), OperationError> {
         self.0.qm.run(&vm.node, commands::shutdown(vm.vmid), None).await?;
-        Ok(())
+        self.0.until_stopped(vm).await
     }
 
     /// `qm stop` and `qm destroy --purge`; a VM without our mark only when `force` is given.
@@ -65,19 +68,71 @@ impl Installer {
             return Err(OperationError::Protected(vm.vmid));
         }
         self.0.qm.run(&vm.node, commands::force_stop(vm.vmid), None).await?;
+        self.0.until_stopped(vm).await?;
         // The stop may have waited for a lock, and the number may be another VM's by now.
-        if self.find(vm.vmid)?.config.job() != vm.config.job() {
+        let found = self.find(vm.vmid)?;
+        if found.config.job() != vm.config.job() {
             return Err(OperationError::Failed(format!(
                 "VM {} has become another VM meanwhile; it was not touched",
                 vm.vmid
             )));
         }
-        self.0.qm.run(&vm.node, commands::destroy(vm.vmid), None).await?;
+        self.0.qm.run(&found.node, commands::destroy(vm.vmid), None).await?;
         Ok(())
     }
 }
 
 impl Inner {
+    /// Waits until a VM is stopped that the HA manager stops when it comes to it.
+    async fn until_stopped(&self, vm: &Found) -> Result<(), OperationError> {
+        if !self.is_ha_managed(vm) {
+            return Ok(());
+        }
+        let give_up = Instant::now() + HA_MANAGER;
+        loop {
+            // It may be moved meanwhile.
+            let found = self.find(vm.vmid)?;
+            if self.qm.status(&found.node, vm.vmid).await? == "stopped" {
+                return Ok(());
+            }
+            if Instant::now() >= give_up {
+                return Err(OperationError::Failed(format!(
+                    "the HA manager was asked to stop VM {}, which still runs after {} s: see 'ha-manager status'",
+                    vm.vmid,
+                    HA_MANAGER.as_secs()
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What cannot be read is taken for no, as it is on a cluster without HA.
+    fn is_ha_managed(&self, vm: &Found) -> bool {
+        self.directory.is_ha_managed(vm.vmid).unwrap_or_default()
+    }
+
+    /// Waits until a VM is on `target` that the HA manager migrates when it comes to it.
+    async fn until_moved(&self, vm: &Found, target: &NodeName) -> Result<(), Problem> {
+        let unreadable = || Problem::file("read the VM's configuration");
+        let give_up = Instant::now() + commands::MIGRATE;
+        while self.directory.config(target, vm.vmid).map_err(unreadable())?.is_none() {
+            if !self.is_ha_managed(vm) {
+                return Err(Problem::Refused(format!(
+                    "qm migrate reported success, but VM {} is not on {target}",
+                    vm.vmid
+                )));
+            }
+            if Instant::now() >= give_up {
+                return Err(Problem::Refused(format!(
+                    "the HA manager was asked to migrate VM {}, which is not on {target} yet: see 'ha-manager status'",
+                    vm.vmid
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
     pub(super) async fn operate(&self, vm: Found, operation: Operation, job: &Job) {
         let run = Run::new(self, job);
         let result = match operation {
@@ -143,7 +198,7 @@ impl Run<'_> {
         self.wait_until(vm, ready, old_boot.as_deref()).await
     }
 
-    async fn migrate_vm(&self, vm: &Found, target: pve_api::NodeName) -> Result<(), Failure> {
+    async fn migrate_vm(&self, vm: &Found, target: NodeName) -> Result<(), Failure> {
         let step = Step::OperationMigrating;
         self.step(step, format!("migrating VM {} from {} to {target}", vm.vmid, vm.node), async {
             let mut line = commands::migrate(vm.vmid, &target);
@@ -156,14 +211,8 @@ impl Run<'_> {
                 async |lines| self.cx.qm.run(&vm.node, line, Some(&lines)).await,
             )
             .await?;
-            let found = self.cx.directory.config(&target, vm.vmid);
-            match found.map_err(Problem::file("read the VM's configuration"))? {
-                Some(_) => Ok(((), format!("VM {} is on {target}", vm.vmid))),
-                None => Err(Problem::Refused(format!(
-                    "qm migrate reported success, but VM {} is not on {target}",
-                    vm.vmid
-                ))),
-            }
+            self.unless_cancelled(self.cx.until_moved(vm, &target)).await?;
+            Ok(((), format!("VM {} is on {target}", vm.vmid)))
         })
         .await
     }

@@ -10,6 +10,11 @@ use super::*;
 /// Its `qm` writes down what it was asked, and says that a VM is stopped.
 fn server() -> Server {
     let server = super::server();
+    fill(&server);
+    server
+}
+
+fn fill(server: &Server) {
     let node = server.directory.path().join("pve/nodes/pve1/qemu-server");
     let config = |mark: &str| {
         format!(
@@ -18,13 +23,16 @@ fn server() -> Server {
     };
     fs::write(node.join("120.conf"), config("#made by pve-server job 0190b3f0\n")).unwrap();
     fs::write(node.join("121.conf"), config("")).unwrap();
-    stand_in(&server, "qm", "echo \"$@\" >> \"$HOME/asked\"\necho status: stopped\n");
-    server
+    stand_in(server, "qm", "echo \"$@\" >> \"$HOME/asked\"\necho status: stopped\n");
 }
 
 /// Written by a process of its own: a file that this one has open for writing, in whichever fork, cannot be run.
 fn stand_in(server: &Server, name: &str, script: &str) {
-    let path = server.directory.path().join("bin").join(name);
+    stand_in_at(&server.directory.path().join("bin"), name, script);
+}
+
+fn stand_in_at(bin: &Path, name: &str, script: &str) {
+    let path = bin.join(name);
     let write = "printf '#!/bin/sh\n%s' \"$1\" > \"$0\" && chmod 755 \"$0\"";
     let mut shell = std::process::Command::new("sh");
     assert!(shell.args(["-c", write]).arg(path).arg(script).status().unwrap().success());
@@ -132,7 +140,7 @@ async fn changes_are_carried_out_and_answered_with_what_was_set() {
     ];
     insta::assert_snapshot!(table(&server, &rows).await, @r#"
     120/set/cpu {"cpu":4}: 200 VM 120: cpu 4, from its next start on
-    120/set/cpu {"cpu":1e30}: 200 VM 120: cpu 4294967295 (cpu 9223372036854775807 → 4294967295 (VM_MAX_CPU)), from its next start on
+    120/set/cpu {"cpu":1e30}: 200 VM 120: cpu 4294967295 (cpu 9223372036854775807 → 4294967295 (the maximum)), from its next start on
     120/set/memory {"memory":-1}: 200 VM 120: memory 512 MiB (ram -1 → 512 (the minimum)), from its next start on
     120/stop : 200 VM 120 is stopped
     120/shutdown : 200 VM 120 is shut down
@@ -153,6 +161,89 @@ async fn changes_are_carried_out_and_answered_with_what_was_set() {
     stop 121 --skiplock
     destroy 121 --purge --skiplock
     ");
+}
+
+#[tokio::test]
+async fn more_cores_than_the_node_has_are_not_set() {
+    let server = super::server_prepared(access(), |bin| {
+        let answer = r#"{"cpuinfo":{"flags":"lm","cpus":8}}"#;
+        stand_in_at(bin, "pvesh", &format!("echo '{answer}'\n"));
+    });
+    fill(&server);
+    let rows = [("120/set/cpu", r#"{"cpu":9}"#), ("120/set/cpu", r#"{"cpu":8}"#)];
+    insta::assert_snapshot!(table(&server, &rows).await, @r#"
+    120/set/cpu {"cpu":9}: 400 {"success":false,"message":"please check your input: cpu 9 is more than pve1 has (8 threads): ask for fewer, or use another node"}
+    120/set/cpu {"cpu":8}: 200 VM 120: cpu 8, from its next start on
+    "#);
+    assert_eq!(asked(&server), "set 120 --cores 8\nstatus 120\n");
+}
+
+#[tokio::test]
+async fn the_ha_manager_is_waited_for() {
+    let server = server();
+    let ha = server.directory.path().join("pve/ha");
+    fs::create_dir(&ha).unwrap();
+    fs::write(ha.join("resources.cfg"), "ct: 121\n\tstate started\n\nvm: 120\n\tstate started\n")
+        .unwrap();
+    // The second look finds it stopped.
+    let script = "echo \"$@\" >> \"$HOME/asked\"\n\
+        [ $(grep -c status \"$HOME/asked\") -ge 2 ] && echo status: stopped || echo status: running\n";
+    stand_in(&server, "qm", script);
+    let answers = table(&server, &[("120/stop", ""), ("121/stop", "")]).await;
+    assert_eq!(answers, "120/stop : 200 VM 120 is stopped\n121/stop : 200 VM 121 is stopped\n");
+    assert_eq!(asked(&server), "stop 120\nstatus 120\nstatus 120\nstop 121\n");
+}
+
+#[tokio::test]
+async fn a_migration_by_the_ha_manager_is_waited_for() {
+    let server = server();
+    let pve = server.directory.path().join("pve");
+    fs::create_dir_all(pve.join("nodes/pve2/qemu-server")).unwrap();
+    fs::create_dir(pve.join("ha")).unwrap();
+    fs::write(pve.join("ha/resources.cfg"), "vm: 120\n").unwrap();
+    let members = r#"{"nodename": "pve1", "version": 2,
+        "cluster": {"name": "c", "version": 2, "nodes": 2, "quorate": 1},
+        "nodelist": {"pve1": {"id": 1, "online": 1, "ip": "192.0.2.11"},
+                     "pve2": {"id": 2, "online": 1, "ip": "192.0.2.12"}}}"#;
+    fs::write(pve.join(".members"), members).unwrap();
+    let script = "[ \"$1\" = migrate ] || exit 0\n\
+        cd \"$HOME/pve/nodes\"\n\
+        (sleep 1; mv pve1/qemu-server/120.conf pve2/qemu-server/) > /dev/null 2>&1 &\n";
+    stand_in(&server, "qm", script);
+    let request = json("/api/vm/120/set/node", r#"{"node":"pve2"}"#);
+    let response = router(server.app.clone()).oneshot(request).await.unwrap();
+    insta::assert_snapshot!(text(response).await, @r#"
+    id: 0
+    data: {"step":"VM operation > migrating VM","status":"processing","message":"[*] migrating VM 120 from pve1 to pve2"}
+
+    id: 1
+    data: {"step":"VM operation > migrating VM","status":"success","message":"[+] VM 120 is on pve2"}
+
+    id: 2
+    event: close
+    data: {}
+    "#);
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_text_is_refused_in_the_one_form() {
+    let server = server();
+    for path in ["/api/vm/%FF/status", "/api/jobs/%FF", "/sh/%FF"] {
+        let answer = told(&server, get(path)).await;
+        assert_eq!(
+            answer,
+            r#"400 {"success":false,"message":"please check your input: the path is not UTF-8"}"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_cannot_be_read_is_not_the_callers_fault() {
+    let server = server();
+    fs::remove_file(server.directory.path().join("pve/.members")).unwrap();
+    let answer = told(&server, json("/api/vm/install", r#"{"os":"debian","version":"12"}"#)).await;
+    assert!(answer.starts_with("500 "), "{answer}");
+    assert!(answer.contains(".members"), "{answer}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use pve_e2e::programs::repository;
 use pve_e2e::programs::sources;
 use pve_e2e::rig::Rig;
+use pve_provision::OnFailure;
 use pve_sim::Config;
 
 fn page(name: &str) -> String {
@@ -125,4 +126,16 @@ fn the_translated_pages_have_the_same_fields_routes_and_steps() {
         .map(|step| step.name())
         .collect();
     assert_eq!(told, steps);
+    for step in pve_provision::Step::ALL {
+        let left = match step.on_failure() {
+            OnFailure::Nothing => "不留下任何東西",
+            OnFailure::Destroy => "刪除 VM",
+            OnFailure::Keep => "保留 VM",
+        };
+        let short = format!("`{}`", step.name().split_once(" > ").unwrap().1);
+        let rows = text.lines().filter(|line| line.starts_with("| ") && line.contains(&short));
+        for row in rows {
+            assert!(row.ends_with(&format!("| {left} |")), "{row}");
+        }
+    }
 }

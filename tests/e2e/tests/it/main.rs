@@ -4,9 +4,11 @@
 
 mod documents;
 mod durability;
+mod examples;
 mod flow;
 mod install;
 mod scenarios;
+mod scripts;
 mod specification;
 mod tui;
 mod wizard;

@@ -42,7 +42,7 @@ fn trust(pty: &mut Pty, sim: &Sim) {
 }
 
 fn log_in(pty: &mut Pty, account: &str) {
-    pty.press(&format!("{DOWN}{DOWN}{account}{ENTER}{PASSWORD}{ENTER}{ENTER}"));
+    pty.press(&format!("{account}{ENTER}{PASSWORD}{ENTER}"));
 }
 
 /// From General to the button that creates.
@@ -116,7 +116,7 @@ async fn after_a_second_factor_a_console_that_failed_is_set_by_trying_again() {
         pty.until_text("Second factor");
         let totp = Totp::new(careful.totp.as_deref().unwrap()).unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        pty.press(&format!("{}{ENTER}{ENTER}", totp.code(totp.step(now))));
+        pty.press(&format!("{}{ENTER}", totp.code(totp.step(now))));
         pty.until_text("[General]");
         to_the_button(&mut pty);
         pty.press(ENTER);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
 use crate::call::Died;
 use crate::call::Line;
@@ -93,9 +94,11 @@ impl Worker {
         world.task(&self.upid)?.id.parse().ok()
     }
 
-    /// How many stages are left.
-    pub fn left(&self) -> usize {
-        self.stages.len()
+    /// The wait before each call of [`Worker::run`] that lets all of it take `whole`.
+    ///
+    /// The end takes a call of its own.
+    pub fn pause(&self, whole: Duration) -> Duration {
+        whole / u32::try_from(self.stages.len() + 1).unwrap_or(u32::MAX)
     }
 
     /// Runs the next stage.
@@ -137,6 +140,31 @@ impl Worker {
         if let Some(task) = world.task_mut(&self.upid) {
             let said = output.lines.iter().filter(|line| line.stream == Stream::Out);
             task.log.extend(said.map(|line| line.text.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn the_waits_before_all_stages_and_the_end_are_the_whole_time() {
+        let whole = Duration::from_millis(600);
+        let mut world = World::new(&[("pve1", Ipv4Addr::LOCALHOST)], 0);
+        for stages in 0..4 {
+            let mut worker = Worker::new(String::new());
+            for _ in 0..stages {
+                worker = worker.then(|_, _| Ok(()));
+            }
+            let pause = worker.pause(whole);
+            let mut taken = pause;
+            while let Step::Ran(_) = worker.run(&mut world) {
+                taken += pause;
+            }
+            assert_eq!(taken, whole, "{stages} stages");
         }
     }
 }

@@ -222,6 +222,8 @@ impl Play {
 pub enum End {
     /// With this exit code.
     Code(u32),
+    /// With this exit code, and leaves a process that never closes its output.
+    LeavesProcess(u32),
     /// Killed by a signal.
     Killed,
     /// The connection is reset under it.

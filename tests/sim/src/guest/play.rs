@@ -164,6 +164,7 @@ async fn run_script(booted: &Booted, call: &Call) -> Exit {
     }
     match script.end {
         End::Code(code) => Exit::Code(code),
+        End::LeavesProcess(code) => Exit::OutputOpen(code),
         End::Killed => Exit::Killed,
         End::LinkReset => {
             call.link.cut();

@@ -92,7 +92,7 @@ pub enum Ended {
 impl From<Exit> for Ended {
     fn from(exit: Exit) -> Self {
         match exit {
-            Exit::Code(code) => Self::Code(code),
+            Exit::Code(code) | Exit::OutputOpen(code) => Self::Code(code),
             Exit::Killed => Self::Killed,
             Exit::Nothing => Self::LinkLost,
         }

@@ -176,7 +176,7 @@ impl Commands {
                 guard
             }
         };
-        let pause = latency / u32::try_from(worker.left().max(1)).unwrap_or(1);
+        let pause = worker.pause(latency);
         loop {
             tokio::time::sleep(pause).await;
             let mut step = self.step(|world| worker.run(world));

@@ -106,6 +106,10 @@ impl Output {
         let finished = async {
             match exit {
                 Exit::Code(code) => self.writer.exit_status(code).await?,
+                Exit::OutputOpen(code) => {
+                    self.writer.exit_status(code).await?;
+                    std::future::pending::<()>().await;
+                }
                 Exit::Killed => {
                     let (message, language) = (String::new(), String::new());
                     // Refused only when the connection has ended, which the next line notices.
@@ -131,6 +135,8 @@ impl Output {
 pub enum Exit {
     /// With this code.
     Code(u32),
+    /// With this code, while something that it has left running keeps its output open.
+    OutputOpen(u32),
     /// By the signal TERM.
     Killed,
     /// The channel just closes; no code is sent.

@@ -71,6 +71,9 @@ fn killed() -> Vec<Row> {
             .deed(Deed::Kill(create))
             .run(),
     ));
+    // Longer than a VM is waited for that may never appear.
+    let slow = Day::new().slow("^qm create", 13_000).deed(Deed::Kill(create));
+    rows.push(row("qm create that goes on for long", slow.run()));
     rows.push(row("a VM with our mark, of a job that is not known", stray()));
     rows.push(row("steps that take no time", in_passing(Deed::Kill)));
     rows
