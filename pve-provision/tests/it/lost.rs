@@ -224,6 +224,17 @@ async fn what_is_refused_when_it_is_sent_again_was_not_made() {
 }
 
 #[tokio::test]
+async fn a_number_that_the_account_itself_took_before_is_said_to_be_so() {
+    for (user, says) in [("root@pam!ci", true), ("other@pve", false)] {
+        let earlier = task(&CREATE.replace("root@pam!ci", user));
+        let ran = ran(vec![(TASKS, earlier), (POST, error(500, EXISTS))]).await;
+        let End::NothingMade(failure) = &ran.end else { panic!("{:?}", ran.end) };
+        let told = "a task of root@pam!ci itself made that number before";
+        assert_eq!(failure.reason.contains(told), says, "{}", failure.reason);
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_sent_while_the_tasks_cannot_be_listed() {
     let ran = ran(vec![(TASKS, error(403, "Permission check failed"))]).await;
     assert!(matches!(ran.end, End::NothingMade(_)), "{:?}", ran.end);
