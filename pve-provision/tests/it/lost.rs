@@ -144,6 +144,8 @@ async fn a_vm_that_was_made_otherwise_is_anothers_and_is_not_touched() {
 async fn what_cannot_be_told_stays_unknown() {
     for there in [
         config(r#"{"lock":"create","memory":"512"}"#),
+        // Somebody else, who may not be seen, may have asked for the same.
+        config(&ours()),
         (CONFIG, error(403, "Permission check failed (/vms/105, VM.Audit)")),
     ] {
         let ran = ran(vec![lost(), taken(), there]).await;
@@ -159,9 +161,6 @@ async fn going_on_looks_first_and_finds_what_came_late() {
     let (ran, _) = again(vec![(TASKS, task(CREATE)), taken(), config(&ours())]).await;
     assert_eq!(ran.end, End::Made { warnings: Vec::new() }, "{}", ran.events);
     assert_eq!(ran.writes, [PUT, HA], "nothing is sent twice");
-    let (ran, _) = again(vec![taken(), config(&ours())]).await;
-    assert_eq!(ran.end, End::Made { warnings: Vec::new() }, "its task is forgotten");
-    assert_eq!(ran.writes, [PUT, HA]);
 }
 
 #[tokio::test]
@@ -179,8 +178,15 @@ fn taken_later() -> (&'static str, Reply) {
 #[tokio::test]
 async fn a_number_that_is_taken_when_it_is_sent_again_may_be_ours() {
     let exists = || (POST, error(500, EXISTS));
-    let (ran, _) = again(vec![taken_later(), exists(), taken(), config(&ours())]).await;
+    let scene = Scene::start("9.1", vec![lost()]).await;
+    let plan = scene.plan(&[]).await;
+    let first = scene.run(&plan, Stage::Create).await;
+    let End::Unknown { resume, .. } = first.end else { panic!("{:?}", first.end) };
+    scene.depart(vec![exists()]);
+    scene.depart_after(POST, vec![(TASKS, task(CREATE)), taken(), config(&ours())]);
+    let ran = scene.run(&plan, resume).await;
     assert_eq!(ran.end, End::Made { warnings: Vec::new() }, "{}", ran.events);
+    assert_eq!(ran.writes, [POST, PUT, HA]);
     // It cannot be told.
     let (ran, _) =
         again(vec![taken_later(), exists(), taken(), config(r#"{"lock":"create"}"#)]).await;
@@ -215,6 +221,17 @@ async fn what_is_refused_when_it_is_sent_again_was_not_made() {
     assert!(failure.reason.contains("storage 'ceph-pool' does not exist"), "{}", failure.reason);
     let (ran, _) = again(vec![(POST, error(500, "VM is locked (backup)"))]).await;
     assert!(matches!(ran.end, End::Unknown { resume: Stage::Again(_), .. }), "{:?}", ran.end);
+}
+
+#[tokio::test]
+async fn a_number_that_the_account_itself_took_before_is_said_to_be_so() {
+    for (user, says) in [("root@pam!ci", true), ("other@pve", false)] {
+        let earlier = task(&CREATE.replace("root@pam!ci", user));
+        let ran = ran(vec![(TASKS, earlier), (POST, error(500, EXISTS))]).await;
+        let End::NothingMade(failure) = &ran.end else { panic!("{:?}", ran.end) };
+        let told = "a task of root@pam!ci itself made that number before";
+        assert_eq!(failure.reason.contains(told), says, "{}", failure.reason);
+    }
 }
 
 #[tokio::test]

@@ -34,7 +34,15 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         match self.client.node(self.node()).create(&self.plan.create).await {
             Ok(upid) => self.follow(&upid).await,
             Err(error) if error.had_no_effect() => {
-                let failure = self.refused(&error).await;
+                let mut failure = self.refused(&error).await;
+                let account = self.client.account();
+                if matches!(error, Error::AlreadyExists { .. })
+                    && before.iter().any(|upid| upid.user() == account)
+                {
+                    // An earlier try whose answer was lost, perhaps.
+                    let own = format!("; a task of {account} itself made that number before");
+                    failure.reason.push_str(&own);
+                }
                 Err(self.nothing_made(failure))
             }
             Err(error) => {

@@ -156,7 +156,13 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     async fn settle(&mut self, before: &HashSet<Upid>) -> Result<Option<Vec<String>>, End> {
         match self.whose().await {
             Whose::Nobodys => Ok(None),
-            Whose::Ours => Ok(Some(self.made(Vec::new()))),
+            // Somebody else may have asked for the same.
+            Whose::Ours => {
+                let (vmid, account) = (self.vmid(), self.client.account());
+                let reason =
+                    format!("VM {vmid} is there as it was asked for, but by no task of {account}");
+                Err(self.lost(before.clone(), &reason))
+            }
             Whose::Anothers => Err(self.anothers().await),
             Whose::Unclear(reason) => Err(self.lost(before.clone(), &reason)),
         }

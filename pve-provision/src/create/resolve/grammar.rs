@@ -31,19 +31,19 @@ pub(super) fn name(text: &str) -> Result<(), String> {
 
 /// A name that was typed because the list of names could not be had.
 pub(super) fn choice(field: Field, text: &str) -> Result<(), String> {
-    let plain = |wanted: &str| {
-        if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
-            Ok(())
-        } else {
-            Err(format!("'{text}' is not {wanted} (letters, digits, '-', '_' or '.')"))
-        }
-    };
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let begins = text.starts_with(|first: char| first.is_ascii_alphabetic());
     match field {
         Field::Node => text.parse::<NodeName>().map(drop).map_err(|error| error.to_string()),
         Field::Pool => text.parse::<PoolId>().map(drop).map_err(|error| error.to_string()),
         Field::Iso => volume(text).map(drop),
-        Field::Bridge => plain("a bridge"),
-        Field::CpuType => plain("a CPU model"),
+        // The kernel's limit for the name of a network card.
+        Field::Bridge if !is_plain || !begins || text.len() > 15 => Err(format!(
+            "'{text}' is not a bridge (a letter, then letters, digits, '-', '_' or '.'; at most 15)"
+        )),
+        Field::CpuType if !is_plain => {
+            Err(format!("'{text}' is not a CPU model (letters, digits, '-', '_' or '.')"))
+        }
         Field::DiskFormat | Field::EfiFormat if !["raw", "qcow2", "vmdk"].contains(&text) => {
             Err(format!("'{text}' is not a format (raw, qcow2 or vmdk)"))
         }
@@ -98,6 +98,8 @@ mod tests {
             (Field::Iso, "local:iso/A.IMG", "local:iso/a.iso,media=disk"),
             (Field::Iso, "local:iso/a.img", "local:import/a.qcow2"),
             (Field::Bridge, "vmbr0.7_x", "vmbr0,tag=5"),
+            (Field::Bridge, "v", "0"),
+            (Field::Bridge, "abcdefghijklmno", "abcdefghijklmnop"),
             (Field::CpuType, "custom-small", "host,hidden=1"),
             (Field::DiskFormat, "qcow2", "vdi"),
             (Field::EfiFormat, "raw", "raw "),

@@ -100,7 +100,7 @@ fn without_a_list_a_name_is_taken_with_a_note_but_never_what_cannot_be_one() {
     os.iso: 'debian.iso' is not a volume id (<storage>:iso/<file>.iso), and without a list nothing else can be found
     disks.0.storage: 'fast:1,format=raw' is not a storage name (a letter, then letters, digits, '-', '_' or '.')
     cpu.type: 'host,hidden=1' is not a CPU model (letters, digits, '-', '_' or '.')
-    network.bridge: 'vmbr0,tag=5' is not a bridge (letters, digits, '-', '_' or '.')
+    network.bridge: 'vmbr0,tag=5' is not a bridge (a letter, then letters, digits, '-', '_' or '.'; at most 15)
     ");
     assert!(Plan::new(&refused, &facts).is_err());
     let elsewhere = ["os.storage=cephfs", "os.iso=nas:iso/debian.iso"];
@@ -114,7 +114,7 @@ fn a_name_is_checked_before_its_list_is_there() {
     let said = ["general.pool=a b", "network.bridge=vmbr0,tag=5"];
     insta::assert_snapshot!(problems(&answers(&said, &facts)).join("\n"), @"
     general.pool: 'a b' is not a pool name (letters, digits, '-', '_' or '.'; at most three levels, parted by '/')
-    network.bridge: 'vmbr0,tag=5' is not a bridge (letters, digits, '-', '_' or '.')
+    network.bridge: 'vmbr0,tag=5' is not a bridge (a letter, then letters, digits, '-', '_' or '.'; at most 15)
     ");
     let mut unknown = World::default().facts();
     unknown.learn(Query::IsFree("120".parse().unwrap()), Err("timed out".to_owned()));

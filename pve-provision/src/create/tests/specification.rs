@@ -1,5 +1,7 @@
 //! Every `Default` of the specification's page, read from a carried copy of it.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 const PAGE: &str = include_str!("specification/wizard.md");
@@ -143,6 +145,43 @@ fn every_default_of_the_page_is_what_an_empty_draft_resolves_to() {
     assert_eq!(compared, 48);
     assert_eq!(problems(&answers), [""; 0]);
     assert_eq!(answers.notes().count(), 0);
+}
+
+/// What the web UI sends for the specification's defaults, as it is written down for 9.1.
+const EXAMPLE: &str = "
+vmid=105  name=test  pool=lab  tags=nixos;test  ha-managed=1
+ide2=cephfs:iso/nixos-minimal-25.05.iso,media=cdrom  ostype=l26
+machine=q35  bios=ovmf  efidisk0=ceph-pool:1,efitype=4m,pre-enrolled-keys=0
+scsihw=virtio-scsi-single  agent=1
+scsi0=ceph-pool:32,iothread=on,ssd=on
+sockets=1  cores=2  cpu=host  numa=0
+memory=2048
+net0=virtio,bridge=vmbr9,firewall=1
+";
+
+#[test]
+fn the_request_of_the_defaults_is_the_example_without_ha() {
+    let draft = draft(&["general.name=test", "general.pool=lab", "general.tags=nixos;test"]);
+    let sent = |facts: &Facts| {
+        let plan = Plan::new(&resolve(&draft, facts), facts).unwrap();
+        plan.parameters().into_iter().collect::<BTreeMap<String, String>>()
+    };
+    let words = EXAMPLE.split_whitespace().map(|word| word.split_once('=').unwrap());
+    let mut example: BTreeMap<String, String> =
+        words.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    assert_eq!(example.remove("ha-managed").as_deref(), Some("1"), "HA is a request of its own");
+    let mut world = World { isos: vec!["nixos-minimal-25.05.iso"], ..World::default() };
+    assert_eq!(sent(&world.facts()), example);
+    // Where the storage offers a choice, the format is said.
+    world.storages[0] = storage("ceph-pool", "dir", "images", &["qcow2", "raw"]);
+    for name in ["efidisk0", "scsi0"] {
+        let value = example.get_mut(name).unwrap();
+        *value = match name {
+            "scsi0" => value.replace(":32,", ":32,format=raw,"),
+            _ => format!("{value},format=raw"),
+        };
+    }
+    assert_eq!(sent(&world.facts()), example);
 }
 
 #[test]
