@@ -80,9 +80,9 @@ fn pictures(page: &str) -> anyhow::Result<(PathBuf, String, String)> {
         let name = part.split(" -->").next().unwrap_or_default();
         let picture = match name.split_once(' ') {
             Some(("example", piece)) => example(piece)?,
-            Some(("printed", test)) => {
-                let test = test.replace(' ', "_");
-                picture("tests/e2e/tests/it/snapshots", &format!("it__examples__{test}.snap"))?
+            Some(("printed", sentence)) => {
+                let name = sentence.replace(' ', "_");
+                picture("tests/e2e/tests/it/snapshots", &format!("it__examples__{name}.snap"))?
             }
             _ => {
                 let name = name.replace(' ', "__");
