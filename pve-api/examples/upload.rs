@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut told = 0;
     let progress = move |sent: u64| {
         let percent = sent * 100 / length.max(1);
-        if percent >= told + 10 {
+        if percent >= told + 10 || sent == length {
             told = percent;
             println!("{percent} %");
         }

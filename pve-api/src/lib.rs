@@ -6,8 +6,8 @@
 //! * **Logging in is a sequence of types.** A [`Server`] gives a [`Client`], or a [`Challenge`] for
 //!   the second factor, with which nothing else can be done. Sessions renew themselves, once for
 //!   all callers. [`ApiToken`]s need none of that.
-//! * **Errors say what to do next**, and only [`Error::UnknownOutcome`] leaves open whether
-//!   something was changed. Nothing that changes something is ever sent twice blindly.
+//! * **Errors say what to do next**, and [`Error::had_no_effect`] whether it is certain that nothing
+//!   was changed. Nothing that changes something is ever sent twice blindly.
 //! * **A task is not an answer.** Calls that start one give a [`Upid`]; [`Client::task`] waits for
 //!   it, with its log.
 //!

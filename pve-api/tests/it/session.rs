@@ -246,6 +246,19 @@ async fn a_ticket_that_may_not_be_renewed_is_used_until_the_server_refuses_it() 
 }
 
 #[tokio::test]
+async fn a_ticket_that_is_over_by_our_clock_and_may_not_be_renewed_is_not_tried() {
+    let server =
+        renewing(|| Reply::status(401, "authentication failure", ""), |_| Reply::Cut).await;
+    let client = log_in(&server).await;
+    later(7201).await;
+    for end in at_once(&client, 20).await {
+        let error = end.unwrap_err();
+        assert!(matches!(error, Error::NeedsLogin { .. }), "{error:?}");
+    }
+    assert_eq!(server.lines(), ["POST /api2/json/access/ticket"; 2]);
+}
+
+#[tokio::test]
 async fn a_renewal_that_fails_is_asked_once_and_told_to_all_who_waited_for_it() {
     const CALLS: usize = 20;
     let all = Arc::new(Barrier::new(CALLS));

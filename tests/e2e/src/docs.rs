@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use anyhow::ensure;
 use jiff::Timestamp;
 use pve_provision::Event;
 use pve_provision::Interruptible;
@@ -26,8 +27,8 @@ const PARTS: [Part; 3] = [
     ("reference/events.md", "final-events", final_events),
 ];
 
-/// The pages whose parts are screens of the wizard.
-const PICTURED: [&str; 2] = ["guide/wizard.md", "zh-TW/wizard.md"];
+/// The pages whose parts are screens of the wizard, or pieces and outputs of the examples.
+const PICTURED: [&str; 3] = ["guide/pve-api.md", "guide/wizard.md", "zh-TW/wizard.md"];
 
 /// Writes the generated parts into the pages; names the parts that were changed.
 pub fn write() -> anyhow::Result<Vec<String>> {
@@ -70,23 +71,50 @@ pub fn stale() -> anyhow::Result<Vec<String>> {
     Ok(stale)
 }
 
-/// A guide to the wizard, as it is and with its pictures made anew from the screens that the tests
-/// hold the program to.
+/// A guide, as it is and with its pictures made anew from what the tests hold the programs to.
 fn pictures(page: &str) -> anyhow::Result<(PathBuf, String, String)> {
     let path = docs().join(page);
     let text = fs::read_to_string(&path)?;
-    let snapshots = repository().join("pve-tui/src/tests/snapshots");
     let mut fresh = text.clone();
     for part in text.split("<!-- generated: ").skip(1) {
         let name = part.split(" -->").next().unwrap_or_default();
-        let file = format!("pve_tui__tests__{}.snap", name.replace(' ', "__"));
-        let snapshot = fs::read_to_string(snapshots.join(&file))
-            .with_context(|| format!("there is no screen {name}"))?;
-        let screen = snapshot.splitn(3, "---\n").nth(2).context("a snapshot has a head")?;
-        let picture = format!("```text\n{}\n```\n", screen.trim_end());
+        let picture = match name.split_once(' ') {
+            Some(("example", piece)) => example(piece)?,
+            Some(("printed", sentence)) => {
+                let name = sentence.replace(' ', "_");
+                picture("tests/e2e/tests/it/snapshots", &format!("it__examples__{name}.snap"))?
+            }
+            _ => {
+                let name = name.replace(' ', "__");
+                picture("pve-tui/src/tests/snapshots", &format!("pve_tui__tests__{name}.snap"))?
+            }
+        };
         fresh = replaced(&fresh, name, &picture).with_context(|| format!("{name} has no end"))?;
     }
     Ok((path, text, fresh))
+}
+
+/// What a test has seen.
+fn picture(directory: &str, file: &str) -> anyhow::Result<String> {
+    let snapshot = fs::read_to_string(repository().join(directory).join(file))
+        .with_context(|| format!("there is no {file}"))?;
+    let screen = snapshot.splitn(3, "---\n").nth(2).context("a snapshot has a head")?;
+    Ok(format!("```text\n{}\n```\n", screen.trim_end()))
+}
+
+/// A piece of an example of the API client: its file, how many lines, and how the first one begins.
+fn example(piece: &str) -> anyhow::Result<String> {
+    let mut words = piece.splitn(3, ' ');
+    let mut word = || words.next().context("a piece has a file, a number and a beginning");
+    let (file, count, beginning) = (word()?, word()?.parse()?, word()?);
+    let source = fs::read_to_string(repository().join("pve-api/examples").join(file))?;
+    let begins = |line: &&str| line.trim_start().starts_with(beginning);
+    ensure!(source.lines().filter(begins).count() == 1, "{file}: not one line `{beginning}`");
+    let lines: Vec<&str> = source.lines().skip_while(|line| !begins(line)).take(count).collect();
+    let blanks = |line: &&str| line.len() - line.trim_start().len();
+    let indent = lines.iter().filter(|line| !line.is_empty()).map(blanks).min().unwrap_or(0);
+    let lines: Vec<&str> = lines.iter().map(|line| line.get(indent..).unwrap_or(line)).collect();
+    Ok(format!("```rust\n// examples/{file}\n{}\n```\n", lines.join("\n")))
 }
 
 fn docs() -> PathBuf {

@@ -108,7 +108,20 @@ impl Fault {
 
 /// The faults that are left, in order; the first that matches hits.
 #[derive(Debug, Default)]
-pub struct Faults(Mutex<Vec<Fault>>);
+pub struct Faults(Mutex<Vec<Planned>>);
+
+/// A fault with its pattern made ready: every call is held against it.
+#[derive(Debug)]
+struct Planned {
+    fault: Fault,
+    pattern: Option<Regex>,
+}
+
+impl From<Fault> for Planned {
+    fn from(fault: Fault) -> Self {
+        Self { pattern: Regex::new(&fault.pattern).ok(), fault }
+    }
+}
 
 /// What a hit does.
 #[derive(Debug, Clone, Default)]
@@ -119,12 +132,12 @@ pub(super) struct Hit {
 
 impl Faults {
     pub(super) fn new(faults: Vec<Fault>) -> Self {
-        Self(Mutex::new(faults))
+        Self(Mutex::new(faults.into_iter().map(Planned::from).collect()))
     }
 
     /// Adds a fault.
     pub fn add(&self, fault: Fault) {
-        locked(&self.0).push(fault);
+        locked(&self.0).push(fault.into());
     }
 
     /// Takes all of them away.
@@ -134,13 +147,15 @@ impl Faults {
 
     /// The faults that have not been used up.
     pub fn left(&self) -> Vec<Fault> {
-        locked(&self.0).iter().filter(|fault| fault.times != Some(0)).cloned().collect()
+        let planned = locked(&self.0);
+        let faults = planned.iter().map(|planned| &planned.fault);
+        faults.filter(|fault| fault.times != Some(0)).cloned().collect()
     }
 
     /// What happens to a command line.
     pub(super) fn hit(&self, line: &str) -> Hit {
-        for fault in &mut *locked(&self.0) {
-            let matches = Regex::new(&fault.pattern).is_ok_and(|regex| regex.is_match(line));
+        for Planned { fault, pattern } in &mut *locked(&self.0) {
+            let matches = pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
             if !matches || fault.times == Some(0) {
                 continue;
             }
