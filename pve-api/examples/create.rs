@@ -53,20 +53,20 @@ fn config(name: &str, storage: &StorageId) -> Result<QemuConfig, Box<dyn Error>>
         name: Some(name.to_owned()),
         os: Some(OsType::Linux),
         cores: Some(2),
-        memory: Some(Memory { current: Some(2048), ..Memory::default() }.into()),
+        memory: Some(Property::new(Memory { current: Some(2048), ..Memory::default() })?),
         scsi_controller: Some(ScsiController::VirtioScsiSingle),
-        agent: Some(Agent { enabled: Some(true), ..Agent::default() }.into()),
+        agent: Some(Property::new(Agent { enabled: Some(true), ..Agent::default() })?),
         ..QemuConfig::default()
     };
     let mut disk = Property::<Drive>::create(storage, 32);
-    disk.iothread = Some(true);
+    disk.change(|disk| disk.iothread = Some(true))?;
     config.scsi.insert(0, disk)?;
     let card = NetDevice {
         model: Some(NetModel::Virtio),
         bridge: Some("vmbr0".to_owned()),
         ..NetDevice::default()
     };
-    config.net.insert(0, card)?;
+    config.net.insert(0, Property::new(card)?)?;
     Ok(config)
 }
 

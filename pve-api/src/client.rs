@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 
 use crate::decode::decode;
 use crate::error::Error;
@@ -71,10 +72,13 @@ impl Client {
     /// Gives this client, and all its clones, the session of a fresh login of the same account.
     ///
     /// For work that stopped at [`Error::NeedsLogin`]: log in again, adopt, go on. Returns `false`,
-    /// and changes nothing, for another account or a token.
+    /// and changes nothing, for another account, a token, or a client with other addresses or
+    /// another trust: a ticket never goes to a server that did not grant it.
     pub fn adopt(&self, fresh: &Self) -> bool {
         match (&self.auth, &fresh.auth) {
-            (Auth::Session(old), Auth::Session(new)) => old.adopt(new),
+            (Auth::Session(old), Auth::Session(new)) => {
+                self.transport.is_same_server(&fresh.transport) && old.adopt(new)
+            }
             _ => false,
         }
     }
@@ -127,14 +131,15 @@ impl Client {
             }
             Auth::Session(session) => session,
         };
-        let (credential, number) = session.credential(&self.transport, call).await?;
-        let answer = self.transport.send(request, Some(&credential), limit).await?;
+        let fresh = self.transport.timeouts.ticket_life / 2;
+        let pass = session.pass_for(&self.transport, call, fresh).await?;
+        let answer = self.transport.send(request, Some(&pass.credential), limit).await?;
         if answer.status != 401 {
             return answer.success(request);
         }
         tracing::debug!(%call, reason = answer.reason, "ticket refused");
-        let (credential, _) = session.renewed(&self.transport, call, number).await?;
-        let answer = self.transport.send(request, Some(&credential), limit).await?;
+        let pass = session.pass_after(&self.transport, call, &pass).await?;
+        let answer = self.transport.send(request, Some(&pass.credential), limit).await?;
         if answer.status == 401 {
             return Err(Error::NeedsLogin { call: call.clone() });
         }
@@ -142,17 +147,30 @@ impl Client {
     }
 
     /// Sends a body that can be read only once; a refused ticket is therefore not followed by a
-    /// second try.
+    /// second try, but by a renewal for the next one.
     pub(crate) async fn upload(&self, request: &Request, upload: Upload) -> Result<Bytes> {
         let call = &request.call;
-        let answer = match &self.auth {
-            Auth::Nobody => self.transport.upload(request, None, upload).await?,
-            Auth::Token(_, token) => self.transport.upload(request, Some(token), upload).await?,
-            Auth::Session(session) => {
-                let (credential, _) = session.credential(&self.transport, call).await?;
-                self.transport.upload(request, Some(&credential), upload).await?
+        let transport = &self.transport;
+        let session = match &self.auth {
+            Auth::Nobody => return transport.upload(request, None, upload).await?.success(request),
+            Auth::Token(_, token) => {
+                return transport.upload(request, Some(token), upload).await?.success(request);
             }
+            Auth::Session(session) => session,
         };
-        answer.success(request)
+        // The ticket has to last until the whole file is there.
+        let fresh = transport.timeouts.ticket_life / 16;
+        let pass = session.pass_for(transport, call, fresh).await?;
+        let answer = transport.upload(request, Some(&pass.credential), upload).await?;
+        if answer.status != 401 {
+            return answer.success(request);
+        }
+        session.pass_after(transport, call, &pass).await?;
+        Err(Error::NotSent { call: call.clone(), source: Box::new(TicketRefused) })
     }
 }
+
+/// Why an upload was not accepted, and that it may be now.
+#[derive(Debug, Error)]
+#[error("the session's ticket was refused and has been renewed")]
+struct TicketRefused;

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::endpoint::ALL;
+
 mod answers;
 mod covered;
 mod errors;
@@ -63,9 +65,11 @@ impl Row {
     }
 
     fn call(&self) -> crate::Call {
+        let endpoint = ALL.iter().find(|one| self.is(one.method.as_str(), one.path));
         crate::Call {
             method: self.method.parse().unwrap(),
             path: self.plain_path().unwrap_or_else(|| self.path.clone()),
+            starts_task: endpoint.is_some_and(|endpoint| endpoint.starts_task),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::trust::Certificate;
 
 pub(crate) use classify::classify;
 pub(crate) use classify::lost;
+pub(crate) use classify::only_checked;
 pub(crate) use classify::task_says_exists;
 pub(crate) use classify::task_says_locked;
 
@@ -25,6 +26,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
+    /// Whether the work is done by a task, which begins only when all checks are over.
+    pub(crate) starts_task: bool,
 }
 
 impl Call {
@@ -97,17 +100,18 @@ pub type Cause = Box<dyn StdError + Send + Sync>;
 
 /// Why a call to the Proxmox VE API failed.
 ///
-/// The variants follow what a caller can do next, not which library failed. Only
-/// [`Error::UnknownOutcome`] leaves open whether something was changed.
+/// The variants follow what a caller can do next, not which library failed. Whether something may
+/// have been changed all the same, [`Error::had_no_effect`] knows.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No connection was made to any address, so the request had no effect and may be sent again.
-    #[error("{call}: cannot connect")]
+    /// The request was not carried out and may be sent again: no address could be reached, or the
+    /// session that it needs could not be renewed for now.
+    #[error("{call}: not sent")]
     NotSent {
         /// What was asked.
         call: Call,
-        /// Why the last address could not be reached.
+        /// Why the last address could not be reached, or the session could not be renewed.
         source: Cause,
     },
     /// The server showed a certificate that is not trusted; nothing was sent. Show it to the
@@ -182,8 +186,8 @@ pub enum Error {
         /// What the server said.
         source: Box<Refusal>,
     },
-    /// Something else holds a lock: a backup, a migration, or just another command. The request
-    /// was not carried out and may succeed later.
+    /// Something else holds a lock: a backup, a migration, or just another command. The request may
+    /// succeed later.
     #[error("{call}: locked")]
     Locked {
         /// What was asked.
@@ -201,7 +205,7 @@ pub enum Error {
         /// What the server said.
         source: Box<Refusal>,
     },
-    /// The cluster has no quorum, so nothing can be changed.
+    /// The cluster has no quorum, so nothing can be changed for now.
     #[error("{call}: no quorum")]
     NoQuorum {
         /// What was asked.
@@ -305,11 +309,28 @@ impl Error {
     }
 
     /// Whether it is certain that the request changed nothing.
+    ///
+    /// A refusal alone does not say so: a server that failed half way has refused, too, with some
+    /// of a configuration set or a disk made.
     pub fn had_no_effect(&self) -> bool {
         match self {
             Self::UnknownOutcome { .. } => false,
             Self::Decode { call, .. } => call.is_read(),
-            _ => true,
+            Self::NotSent { .. }
+            | Self::Untrusted { .. }
+            | Self::Interrupted { .. }
+            | Self::NeedsLogin { .. }
+            | Self::Source { .. } => true,
+            Self::Unauthorized { call, source }
+            | Self::NotPermitted { call, source, .. }
+            | Self::AlreadyExists { call, source }
+            | Self::NotFound { call, source }
+            | Self::Locked { call, source, .. }
+            | Self::Changed { call, source }
+            | Self::NoQuorum { call, source }
+            | Self::NodeUnreachable { call, source, .. }
+            | Self::NotOffered { call, source }
+            | Self::Refused { call, source } => only_checked(call, source),
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) method: Method,
     /// The path below `/api2/json`, with `{name}` for each argument.
     pub(crate) path: &'static str,
+    /// Whether the work is done by a task.
+    pub(crate) starts_task: bool,
     /// The method of this crate that makes the call.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the documentation reads it"))]
     pub(crate) function: &'static str,
@@ -64,7 +66,8 @@ impl Request {
             path.extend(utf8_percent_encode(&text, RESERVED));
         }
         debug_assert!(arguments.next().is_none() && !path.contains('{'), "{}", endpoint.path);
-        let call = Call { method: endpoint.method.clone(), path: shown };
+        let method = endpoint.method.clone();
+        let call = Call { method, path: shown, starts_task: endpoint.starts_task };
         Self { endpoint, call, path, parameters: Parameters::default() }
     }
 
@@ -187,6 +190,7 @@ mod tests {
     const VOLUME: Endpoint = Endpoint {
         method: Method::DELETE,
         path: "/nodes/{node}/storage/{storage}/content/{volume}",
+        starts_task: true,
         function: "",
         privilege: "",
         since: "",

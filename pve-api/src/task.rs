@@ -153,7 +153,7 @@ impl Node<'_> {
 pub enum Heard<'a> {
     /// A line of its log.
     Line(&'a str),
-    /// Its node cannot be asked at the moment; the waiting goes on.
+    /// Its node cannot be asked at the moment, or its log cannot be read; the waiting goes on.
     Unreachable(&'a Error),
 }
 
@@ -201,7 +201,8 @@ impl Task<'_> {
     /// Waits for the task to end, and hands on each line of its log as it comes.
     ///
     /// There is no limit to the waiting but the caller's own. A node that does not answer for a
-    /// while is waited for, too: the task goes on without us.
+    /// while is waited for, too: the task goes on without us. How it ended counts for more than its
+    /// log: one that cannot be read does not end the waiting.
     pub async fn follow(&self, mut heard: impl FnMut(Heard<'_>)) -> Result<TaskExit> {
         let mut log = Follower { task: *self, lines: Vec::new() };
         let mut pause = FIRST_PAUSE;
@@ -228,7 +229,10 @@ impl Task<'_> {
             // It may have ended between two of the server's own reads.
             status = self.status().await?;
         }
-        log.catch_up(heard).await?;
+        if let Err(error) = log.catch_up(heard).await {
+            tracing::debug!(upid = %self.upid, %error, "the log cannot be read");
+            heard(Heard::Unreachable(&error));
+        }
         if status.status == TaskState::Stopped {
             return Ok(Some(TaskExit::new(status.exit.as_deref(), &log.lines)));
         }

@@ -2,11 +2,18 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use std::task::Context;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::Stream;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use http::header::CONTENT_LENGTH;
@@ -36,7 +43,8 @@ mod address;
 /// How long to wait for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection, TLS included.
+    /// For a connection to one address, TLS included. It ends sooner where an answer must be there
+    /// sooner, so that a node that cannot be reached is always told from one that does not answer.
     pub connect: Duration,
     /// For the answer to a call. The server itself gives up on another node after 30 s.
     pub answer: Duration,
@@ -131,13 +139,42 @@ pub(crate) struct Unreadable(#[source] pub(crate) io::Error);
 pub(crate) struct Upload {
     pub(crate) content_type: String,
     pub(crate) length: u64,
-    pub(crate) body: reqwest::Body,
+    pub(crate) parts: Parts,
+}
+
+/// What can be read once only, by whichever connection is made.
+#[derive(Clone)]
+pub(crate) struct Parts(Arc<Mutex<Pin<Box<dyn Stream<Item = Part> + Send>>>>);
+
+pub(crate) type Part = Result<Bytes, Unreadable>;
+
+impl Parts {
+    pub(crate) fn new(parts: impl Stream<Item = Part> + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::pin(parts))))
+    }
+}
+
+impl Stream for Parts {
+    type Item = Part;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Part>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut().poll_next(cx)
+    }
+}
+
+/// Which address could not be reached.
+#[derive(Debug, Error)]
+#[error("cannot connect to {address}")]
+struct Unreached {
+    address: Address,
+    source: reqwest::Error,
 }
 
 #[derive(Debug)]
 pub(crate) struct Transport {
     http: reqwest::Client,
     addresses: Vec<Address>,
+    trust: Trust,
     /// The address that answered last.
     preferred: AtomicUsize,
     pub(crate) timeouts: Timeouts,
@@ -148,32 +185,68 @@ impl Transport {
         if settings.addresses.is_empty() {
             return Err(SettingsError::NoAddress);
         }
+        let timeouts = &settings.timeouts;
+        // A connection that is still being made when the time for the answer is over would leave
+        // open whether the request was sent.
+        let connect = timeouts.connect.min(timeouts.answer.min(timeouts.login) * 3 / 4);
         Ok(Self {
-            http: http_client(trust::config(&settings.trust)?, settings.timeouts.connect)?,
+            http: http_client(trust::config(&settings.trust)?, connect)?,
             addresses: settings.addresses.clone(),
+            trust: settings.trust.clone(),
             preferred: AtomicUsize::new(0),
             timeouts: settings.timeouts.clone(),
         })
     }
 
-    /// Sends a request to the address that answered last, and to the next ones for as long as no
-    /// connection could be made.
+    /// Whether both speak to the same addresses and trust the same certificates.
+    pub(crate) fn is_same_server(&self, other: &Self) -> bool {
+        self.addresses == other.addresses && self.trust == other.trust
+    }
+
+    /// Sends a request and waits so long for its answer.
     pub(crate) async fn send(
         &self,
         request: &Request,
         credential: Option<&Credential>,
         limit: Duration,
     ) -> Result<Answer> {
+        let builder = |address: &Address| self.builder(request, address, credential).timeout(limit);
+        self.reach(request, builder).await
+    }
+
+    /// Sends a request whose body can be read only once; however long it takes.
+    pub(crate) async fn upload(
+        &self,
+        request: &Request,
+        credential: Option<&Credential>,
+        upload: Upload,
+    ) -> Result<Answer> {
+        let builder = |address: &Address| {
+            self.builder(request, address, credential)
+                .header(CONTENT_TYPE, upload.content_type.as_str())
+                .header(CONTENT_LENGTH, upload.length)
+                .body(reqwest::Body::wrap_stream(upload.parts.clone()))
+        };
+        self.reach(request, builder).await
+    }
+
+    /// Sends a request to the address that answered last, and to the next ones for as long as no
+    /// connection could be made: until then, nothing of it has been read or sent.
+    async fn reach(
+        &self,
+        request: &Request,
+        builder: impl Fn(&Address) -> reqwest::RequestBuilder,
+    ) -> Result<Answer> {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut attempt = 0;
         loop {
             let index = (first + attempt) % self.addresses.len();
-            let builder = self.builder(request, &self.addresses[index], credential);
-            let result = self.exchange(request, builder.timeout(limit)).await;
+            let address = &self.addresses[index];
+            let result = self.exchange(request, address, builder(address)).await;
             attempt += 1;
             match result {
                 Err(Error::NotSent { .. }) if attempt < self.addresses.len() => {
-                    tracing::debug!(address = %self.addresses[index], "no connection, trying the next address");
+                    tracing::debug!(%address, "no connection, trying the next address");
                 }
                 Err(error) => return Err(error),
                 Ok(answer) => {
@@ -182,22 +255,6 @@ impl Transport {
                 }
             }
         }
-    }
-
-    /// Sends a request whose body can be read only once, to the address that answered last.
-    pub(crate) async fn upload(
-        &self,
-        request: &Request,
-        credential: Option<&Credential>,
-        upload: Upload,
-    ) -> Result<Answer> {
-        let address = &self.addresses[self.preferred.load(Ordering::Relaxed)];
-        let builder = self
-            .builder(request, address, credential)
-            .header(CONTENT_TYPE, upload.content_type)
-            .header(CONTENT_LENGTH, upload.length)
-            .body(upload.body);
-        self.exchange(request, builder).await
     }
 
     fn builder(
@@ -231,12 +288,13 @@ impl Transport {
     async fn exchange(
         &self,
         request: &Request,
+        address: &Address,
         builder: reqwest::RequestBuilder,
     ) -> Result<Answer> {
         let started = Instant::now();
         let call = &request.call;
         tracing::trace!(%call, "asking");
-        let response = builder.send().await.map_err(|error| failed(call, error))?;
+        let response = builder.send().await.map_err(|error| failed(call, address, error))?;
         let status = response.status();
         let reason = response
             .extensions()
@@ -253,7 +311,7 @@ impl Transport {
 }
 
 /// What a request that got no answer means.
-fn failed(call: &Call, error: reqwest::Error) -> Error {
+fn failed(call: &Call, address: &Address, error: reqwest::Error) -> Error {
     let call = call.clone();
     if let Some((certificate, reason)) = trust::refused(&error) {
         return Error::Untrusted { call, certificate: Box::new(certificate), reason };
@@ -263,7 +321,8 @@ fn failed(call: &Call, error: reqwest::Error) -> Error {
         return Error::Source { call, source };
     }
     if error.is_connect() || error.is_builder() {
-        return Error::NotSent { call, source: cause(error) };
+        let unreached = Unreached { address: address.clone(), source: error.without_url() };
+        return Error::NotSent { call, source: Box::new(unreached) };
     }
     lost(call, cause(error))
 }

@@ -18,6 +18,8 @@ use crate::request::Request;
 use crate::storage::Checksum;
 use crate::storage::Content;
 use crate::storage::Storage;
+use crate::transport::Part;
+use crate::transport::Parts;
 use crate::transport::Unreadable;
 use crate::transport::Upload;
 
@@ -28,7 +30,7 @@ pub struct UploadFile {
     pub content: Content,
     /// The name that it gets; a file of that name is overwritten.
     pub file_name: String,
-    /// Its length in bytes, which must be right.
+    /// Its length in bytes. A source that ends sooner or goes on is an error.
     pub length: u64,
     /// What it must agree with.
     pub checksum: Option<Checksum>,
@@ -41,7 +43,7 @@ impl Storage<'_> {
     /// Uploads a file; `progress` hears how many bytes have gone out.
     ///
     /// `POST /nodes/{node}/storage/{storage}/upload`. The answer is a task. There is no limit to the
-    /// time. Prefer an API token: servers have been seen to drop uploads of a session without an
+    /// time. The source must end after [`UploadFile::length`] bytes. Prefer an API token: servers have been seen to drop uploads of a session without an
     /// answer, which is [`Error::UnknownOutcome`](crate::Error::UnknownOutcome).
     pub async fn upload(
         &self,
@@ -55,7 +57,7 @@ impl Storage<'_> {
         let upload = Upload {
             content_type: format!("multipart/form-data; boundary={boundary}"),
             length: (head.len() + tail.len()) as u64 + file.length,
-            body: reqwest::Body::wrap_stream(body(head, source, file.length, tail, progress)),
+            parts: Parts::new(body(head, source, file.length, tail, progress)),
         };
         let answer = self.client.upload(&request, upload).await?;
         decode(&request.call, &answer)
@@ -97,30 +99,36 @@ fn frame(file: &UploadFile, boundary: &str) -> (String, String) {
     (head, format!("\r\n--{boundary}--\r\n"))
 }
 
-type Chunk = Result<Bytes, Unreadable>;
-
 fn body(
     head: String,
     source: impl AsyncRead + Send + 'static,
     length: u64,
     tail: String,
     mut progress: impl FnMut(u64) + Send + 'static,
-) -> impl Stream<Item = Chunk> + Send + 'static {
-    let source: Pin<Box<dyn AsyncRead + Send>> = Box::pin(source.take(length));
-    let file = stream::try_unfold((source, 0), move |(mut source, sent)| {
+) -> impl Stream<Item = Part> + Send + 'static {
+    // One byte more than promised is asked for, to see that there is none.
+    let source: Pin<Box<dyn AsyncRead + Send>> = Box::pin(source.take(length.saturating_add(1)));
+    let file = stream::try_unfold((source, 0), move |(mut source, sent)| async move {
         let mut chunk = Vec::with_capacity(CHUNK);
-        async move {
-            let count = source.read_buf(&mut chunk).await.map_err(Unreadable)?;
-            if count == 0 && sent < length {
-                // Fewer bytes than promised would leave the server waiting.
-                return Err(Unreadable(io::ErrorKind::UnexpectedEof.into()));
-            }
-            let sent = sent + count as u64;
-            Ok((count > 0).then(|| (Bytes::from(chunk), (source, sent))))
+        let count = source.read_buf(&mut chunk).await.map_err(Unreadable)?;
+        let sent = sent + count as u64;
+        // Either way the end is not sent, and the server discards what it got.
+        if sent > length {
+            return Err(Unreadable(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("the source is longer than the {length} bytes that were promised"),
+            )));
         }
+        if count == 0 && sent < length {
+            return Err(Unreadable(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("the source ends after {sent} of the {length} bytes that were promised"),
+            )));
+        }
+        Ok((count > 0).then(|| (Bytes::from(chunk), (source, sent))))
     });
     let mut sent = 0;
-    let file = file.inspect(move |chunk: &Chunk| {
+    let file = file.inspect(move |chunk: &Part| {
         if let Ok(chunk) = chunk {
             sent += chunk.len() as u64;
             progress(sent);

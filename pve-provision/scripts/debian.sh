@@ -33,9 +33,10 @@ leave_out_backports() {
     local file
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
         [[ -f $file ]] || continue
-        sed --in-place --regexp-extended \
-            -e 's/^deb(-src)? .*-backports .*/# &/' \
-            -e 's/^(Suites:.*[^:[:space:]])[[:space:]]+[^[:space:]]+-backports/\1/' "$file"
+        sed --in-place --follow-symlinks --regexp-extended \
+            -e 's/^deb(-src)?[[:space:]].*-backports[[:space:]].*/# &/' \
+            -e '/^Suites:/s/[[:space:]][^[:space:]]+-backports([[:space:]]|$)/\1/' \
+            -e 's/^Suites:[[:space:]]*$/&\nEnabled: no/' "$file"
     done
 }
 

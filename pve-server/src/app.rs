@@ -74,10 +74,14 @@ impl App {
     /// Cleans up behind the jobs that a server before this one has left, and tells of VMs that none of them knows.
     pub fn sweep(&self) {
         let app = self.clone();
-        self.inner.work.spawn(async move {
+        tokio::spawn(async move {
+            app.installer().wait_for_left_over(app.jobs()).await;
+            // A server that stops meanwhile leaves this to the next one.
+            let Some(admission) = app.admit() else { return };
             for stray in app.installer().sweep(app.jobs()).await {
                 tracing::warn!(vmid = %stray.vmid, node = %stray.node, job = stray.job, "a VM with our mark, but its job is not known; it is not touched");
             }
+            drop(admission);
         });
     }
 

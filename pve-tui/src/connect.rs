@@ -213,11 +213,16 @@ async fn log_in(server: &Server, account: Account, ask: &mut impl Ask) -> Result
         Account::Token(token) => return Ok(server.token(&token)),
         Account::Password(user, password) => (user, password),
     };
-    let hidden = "user, realm, password and second factor: the server does not say which is wrong";
+    let hidden = || {
+        format!(
+            "{user} was not let in, and the server does not say whether the user, the realm, the \
+             password or the second factor is wrong"
+        )
+    };
     match server.login(&user, &password).await {
         Ok(Login::Done(client)) => Ok(client),
         Ok(Login::SecondFactor(challenge)) => second_factor(&challenge, ask).await,
-        Err(error @ Error::Unauthorized { .. }) => Err(error).context(hidden),
+        Err(error @ Error::Unauthorized { .. }) => Err(error).with_context(hidden),
         Err(error) => Err(error.into()),
     }
 }
@@ -228,7 +233,11 @@ async fn second_factor(challenge: &Challenge, ask: &mut impl Ask) -> Result<Clie
         bail!("{advice}");
     }
     if !ask.is_there() {
-        bail!("{} needs a second factor, so scripts should use an API token", challenge.user());
+        bail!(
+            "{} needs a second factor, for which nobody can be asked: scripts use an API token, in \
+             PVE_TOKEN or --token-file",
+            challenge.user()
+        );
     }
     let offered = challenge.offered();
     let answered = if offered.totp {
@@ -261,5 +270,20 @@ mod tests {
         assert_eq!(name(&all[..2]).as_deref(), Some("ldap1"));
         assert_eq!(name(&all[3..]).as_deref(), Some("pve"));
         assert_eq!(name(&all[..1]), None, "a browser is needed there");
+    }
+    #[test]
+    fn the_page_of_the_specification_preselects_the_realm_that_we_do() {
+        let page = include_str!("../../pve-provision/src/create/tests/specification/wizard.md");
+        let default = page.lines().find(|line| line.starts_with("Default: ")).unwrap();
+        let named = default.trim_start_matches("Default: The ").split(' ').next().unwrap();
+        let realms: Vec<Domain> = serde_json::from_str(
+            r#"[{"realm":"corp","type":"ldap","default":1},{"realm":"pve","type":"pve"},
+                {"realm":"pam","type":"pam"}]"#,
+        )
+        .unwrap();
+        let ours = preselected(&realms).unwrap();
+        assert_eq!(ours.realm.to_string(), named.to_lowercase(), "{default}");
+        let screens = page.find("#### ").unwrap();
+        assert!(page.find(default).unwrap() < screens, "it is the login's");
     }
 }

@@ -3,7 +3,6 @@
 mod report;
 
 use std::fs;
-use std::io;
 use std::io::Write;
 use std::path::Path;
 
@@ -32,6 +31,7 @@ use crate::connect::Secrets;
 use crate::connect::Where;
 use crate::profile::Files;
 use crate::prompt::Ask;
+use report::Printer;
 
 /// What `pve-tui create` is told.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -88,6 +88,8 @@ impl Exit {
 const NUMBERS: usize = 20;
 
 /// Makes a virtual machine, or says what would be made.
+///
+/// What cannot be printed changes nothing about how it ends.
 pub async fn create(
     options: &Options,
     secrets: Secrets,
@@ -96,123 +98,111 @@ pub async fn create(
     out: &mut (impl Write + Send),
     err: &mut (impl Write + Send),
 ) -> Exit {
+    let mut printer = Printer::new(options.json, out, err);
     let mut draft = match draft(options, files) {
         Ok(draft) => draft,
-        Err(error) => return complain(err, &format!("{error:#}"), Exit::Input),
+        Err(error) => return printer.stopped(&format!("{error:#}"), Exit::Input),
     };
     let client = match connect::connect(&options.place, secrets, files, ask).await {
         Ok(client) => client,
         Err(refusal @ Refusal::Input(_)) => {
-            return complain(err, &refusal.to_string(), Exit::Input);
+            return printer.stopped(&refusal.to_string(), Exit::Input);
         }
-        Err(refusal) => return complain(err, &refusal.to_string(), Exit::Refused),
+        Err(refusal) => return printer.stopped(&refusal.to_string(), Exit::Refused),
     };
     let mut facts = Facts::new(client.account());
-    for tries in 1.. {
-        match attempt(options, &client, &draft, &mut facts, ask, out, err).await {
-            Ok(Attempt::Exit(exit)) => return exit,
-            // Somebody was quicker; the number was the server's proposal, so another one will do.
-            Ok(Attempt::Taken) if tries < NUMBERS => {
-                draft.unsay(Field::Vmid);
-                facts.forget(&Query::NextId);
-            }
-            Ok(Attempt::Taken) => return Exit::Refused,
-            Err(error) => return complain(err, &format!("cannot print: {error}"), Exit::Unknown),
+    let was_said = draft.said(Field::Vmid.into()).is_some();
+    for number in 1.. {
+        let (plan, end) =
+            match attempt(options, &client, &draft, &mut facts, ask, &mut printer).await {
+                Ok(ended) => ended,
+                Err(exit) => return exit,
+            };
+        // Somebody was quicker; the number was the server's proposal, so another one will do.
+        if let End::NothingMade(failure) = &end
+            && matches!(failure.remedy, Remedy::TakeNumber(_))
+            && !was_said
+            && number < NUMBERS
+        {
+            draft.unsay(Field::Vmid);
+            facts.forget(&Query::NextId);
+            continue;
         }
+        printer.end(&plan, &end);
+        return exit(&end);
     }
     Exit::Refused
 }
 
-enum Attempt {
-    Exit(Exit),
-    Taken,
-}
-
-async fn attempt(
+/// One plan carried out; or the exit where there is nothing to carry out.
+async fn attempt<O: Write + Send, E: Write + Send>(
     options: &Options,
     client: &Client,
     draft: &Draft,
     facts: &mut Facts,
     ask: &mut impl Ask,
-    out: &mut (impl Write + Send),
-    err: &mut (impl Write + Send),
-) -> io::Result<Attempt> {
+    printer: &mut Printer<'_, O, E>,
+) -> Result<(Plan, End), Exit> {
     create::load_all(client, draft, facts).await;
     if let Fact::Failed(reason) = facts.nodes() {
-        writeln!(err, "the server does not answer as it should: {reason}")?;
-        return Ok(Attempt::Exit(Exit::Refused));
+        let text = format!("the server does not answer as it should: {reason}");
+        return Err(printer.stopped(&text, Exit::Refused));
     }
     let answers = create::resolve(draft, facts);
     let plan = match Plan::new(&answers, facts) {
         Ok(plan) => plan,
         Err(problems) => {
-            report::problems(options.json, facts, &problems, out, err)?;
-            return Ok(Attempt::Exit(Exit::Input));
+            printer.problems(&answers, facts, &problems);
+            return Err(Exit::Input);
         }
-    };
-    let privileges = match facts.permissions() {
-        Fact::There(granted) => Privileges::new(&plan, granted, &facts.account),
-        _ => Privileges::default(),
     };
     if options.dry_run {
-        report::dry_run(options.json, &plan, &answers, &privileges, out)?;
-        let missing = !privileges.missing.is_empty();
-        return Ok(Attempt::Exit(if missing { Exit::Refused } else { Exit::Made }));
+        let privileges = match facts.permissions() {
+            Fact::There(granted) => Some(Privileges::new(&plan, granted, &facts.account)),
+            _ => None,
+        };
+        printer.dry_run(&plan, &answers, facts, privileges.as_ref());
+        let lacks = privileges.is_some_and(|privileges| !privileges.missing.is_empty());
+        return Err(if lacks { Exit::Refused } else { Exit::Made });
     }
-    if !agreed(options, &answers, ask, err)? {
-        return Ok(Attempt::Exit(Exit::Input));
+    printer.notes(&answers, facts);
+    if !options.yes {
+        agreed(&answers, ask, printer)?;
     }
-    let mut written = Ok(());
-    let end = create::run(client, &plan, Stage::Create, &Patience::default(), |event| {
-        let result = report::event(options.json, &event, out);
-        if written.is_ok() {
-            written = result;
+    let report = |event| printer.event(&event);
+    let end = create::run(client, &plan, Stage::Create, &Patience::default(), report).await;
+    Ok((plan, end))
+}
+
+/// Shows what will be made and asks; the exit where nobody agrees.
+fn agreed<O: Write, E: Write>(
+    answers: &Answers,
+    ask: &mut impl Ask,
+    printer: &mut Printer<'_, O, E>,
+) -> Result<(), Exit> {
+    if !ask.is_there() {
+        let text = "nobody can be asked: add --yes to make it, or --dry-run to look";
+        return Err(printer.stopped(text, Exit::Input));
+    }
+    printer.summary(answers);
+    match ask.line("Create this VM? [y/N]") {
+        Ok(answer) if ["y", "yes"].contains(&answer.to_ascii_lowercase().as_str()) => Ok(()),
+        Ok(_) => Err(printer.stopped("not agreed to; nothing was made", Exit::Input)),
+        Err(error) => {
+            let text = format!("nobody could be asked: {error}; nothing was made");
+            Err(printer.stopped(&text, Exit::Input))
         }
-    })
-    .await;
-    let was_said = draft.said(Field::Vmid.into()).is_some();
-    if let End::NothingMade(failure) = &end
-        && matches!(failure.remedy, Remedy::TakeNumber(Some(_)))
-        && !was_said
-    {
-        return Ok(Attempt::Taken);
     }
-    report::end(options.json, &plan, &end, out, err)?;
-    // What happened counts for more than a reader that has gone away.
-    drop(written);
-    Ok(Attempt::Exit(match end {
+}
+
+fn exit(end: &End) -> Exit {
+    match end {
         End::Made { .. } => Exit::Made,
         End::NothingMade(failure) if !failure.fields.is_empty() => Exit::Input,
         End::NothingMade(_) => Exit::Refused,
         End::WithoutConsole(_) | End::Incomplete(_) => Exit::Incomplete,
         End::Unknown { .. } => Exit::Unknown,
-    }))
-}
-
-/// Shows what will be made and asks, unless told not to.
-fn agreed(
-    options: &Options,
-    answers: &Answers,
-    ask: &mut impl Ask,
-    err: &mut impl Write,
-) -> io::Result<bool> {
-    report::notes(answers, err)?;
-    if options.yes {
-        return Ok(true);
     }
-    if !ask.is_there() {
-        writeln!(err, "nobody can be asked: add --yes to make it, or --dry-run to look")?;
-        return Ok(false);
-    }
-    report::summary(answers, err)?;
-    let answer = ask.line("Create this VM? [y/N]")?;
-    Ok(["y", "yes"].contains(&answer.to_ascii_lowercase().as_str()))
-}
-
-fn complain(err: &mut impl Write, text: &str, exit: Exit) -> Exit {
-    // Where even this cannot be printed, the code alone has to do.
-    let _ = writeln!(err, "{text}");
-    exit
 }
 
 /// The template and everything that was said.

@@ -284,6 +284,9 @@ pub(crate) fn rows(end: &End) -> Vec<Row<'static, Offer>> {
             Offer::Another => ("[ Another like this ]", "its answers, with a new VM ID".into()),
             Offer::Retry(Stage::Create) => ("[ Try again ]", "from the beginning".into()),
             Offer::Retry(Stage::Finish) => ("[ Try again ]", "what is not done yet".into()),
+            Offer::Retry(Stage::Again(_)) => {
+                ("[ Try again ]", "after a look for what came of it".into())
+            }
             Offer::Retry(Stage::Follow(_)) => ("[ Look again ]", "what became of the task".into()),
             Offer::TakeNumber(vmid) => ("[ Take the free ID ]", format!("create VM {vmid}")),
             Offer::LogIn => ("[ Log in again ]", "nothing that was said is lost".into()),

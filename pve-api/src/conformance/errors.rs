@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 
 use super::recorded;
+use crate::endpoint::ALL;
 use crate::error::Error;
 use crate::error::classify;
 
@@ -31,7 +32,8 @@ fn every_recorded_error_is_sorted_by_what_the_caller_can_do() {
         assert_eq!(refusal.status, row.status, "{}", row.name);
         assert!(!refusal.message.is_empty(), "{}", row.name);
         assert!(!refusal.message.ends_with('\n'), "{}", row.name);
-        let text = format!("{} {refusal}", row.status).replace('\n', "⏎");
+        let sure = if error.had_no_effect() { "" } else { " (may have changed something)" };
+        let text = format!("{} {refusal}{sure}", row.status).replace('\n', "⏎");
         *sorted.entry(kind(&error)).or_default().entry(text).or_default() += 1;
         count += 1;
     }
@@ -47,7 +49,14 @@ fn every_recorded_error_is_sorted_by_what_the_caller_can_do() {
 }
 
 fn classified(method: &str, path: &str, status: u16, reason: &str, body: &str) -> Error {
-    let call = crate::Call { method: method.parse().unwrap(), path: path.to_owned() };
+    let method = method.parse().unwrap();
+    let starts_task = ALL.iter().any(|one| {
+        one.starts_task
+            && one.method == method
+            && one.path.split('/').count() == path.split('/').count()
+            && one.path.rsplit('/').next() == path.rsplit('/').next()
+    });
+    let call = crate::Call { method, path: path.to_owned(), starts_task };
     classify(call, status, reason, body.as_bytes(), &[])
 }
 
@@ -113,4 +122,49 @@ fn a_refusal_names_every_field() {
     let error = classified("POST", "/nodes/pve1/qemu", 400, "Parameter verification failed.", body);
     insta::assert_snapshot!(error, @"POST /nodes/pve1/qemu: refused");
     insta::assert_snapshot!(error.source().unwrap(), @"Parameter verification failed: cores: value must have a minimum value of 1; name: invalid format");
+}
+
+#[test]
+fn a_server_that_failed_half_way_may_have_changed_something() {
+    let config = "/nodes/pve1/qemu/502/config";
+    // Recorded: the first of two disks was made and stayed among the pending changes.
+    let second_disk = classified("PUT", config, 500, "storage 'off' is disabled", "");
+    assert!(matches!(second_disk, Error::Refused { .. }), "{second_disk:?}");
+    assert!(!second_disk.had_no_effect());
+    for text in ["hotplug problem - no space", "unable to apply pending change scsi1 : no space"] {
+        let body = format!(r#"{{"data":null,"errors":{{"scsi1":"{text}"}}}}"#);
+        let error = classified("PUT", config, 400, "Parameter verification failed.", &body);
+        assert!(!error.had_no_effect(), "{text}");
+    }
+    // The lock of a storage is taken once for each disk.
+    let lock = "cfs-lock 'storage-nfs' error: got lock request timeout";
+    let locked = classified("PUT", config, 500, lock, "");
+    assert!(matches!(locked, Error::Locked { .. }) && !locked.had_no_effect(), "{locked:?}");
+    // What begins a task has only been checked, unless it was the beginning that failed.
+    let created = classified("POST", "/nodes/pve1/qemu", 500, "storage 'off' is disabled", "");
+    assert!(created.had_no_effect());
+    for said in ["got no worker upid - start worker failed", "Internal Server Error", ""] {
+        let error = classified("POST", "/nodes/pve1/qemu", 500, said, "");
+        assert!(!error.had_no_effect(), "{said}");
+    }
+}
+
+#[test]
+fn a_check_that_failed_has_changed_nothing() {
+    let config = "/nodes/pve1/qemu/111/config";
+    for (status, said) in [
+        (401, "Permission denied - invalid csrf token"),
+        (403, "Permission check failed (/vms/111, VM.Config.Disk)"),
+        (500, "Configuration file 'nodes/pve1/qemu-server/111.conf' does not exist"),
+        (500, "VM is locked (backup)"),
+        (500, "can't lock file '/var/lock/qemu-server/lock-111.conf' - got timeout"),
+        (500, "checksum mismatch (file change by other user?)"),
+        (500, "only root can set 'args' config"),
+        (595, "No route to host"),
+    ] {
+        assert!(classified("PUT", config, status, said, "").had_no_effect(), "{said}");
+    }
+    let body = r#"{"errors":{"cores":"value must have a minimum value of 1"}}"#;
+    assert!(classified("PUT", config, 400, "", body).had_no_effect());
+    assert!(classified("GET", config, 500, "storage 'off' is disabled", "").had_no_effect());
 }

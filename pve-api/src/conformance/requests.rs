@@ -82,7 +82,7 @@ impl Draw<'_> {
         if bus != "virtio" {
             drive.ssd = self.some_flag();
         }
-        drive.into()
+        drive.try_into().unwrap()
     }
 
     fn card(&mut self, bridge: &str) -> Property<NetDevice> {
@@ -99,7 +99,8 @@ impl Draw<'_> {
             queues: self.up_to(0, 64),
             ..NetDevice::default()
         }
-        .into()
+        .try_into()
+        .unwrap()
     }
 
     fn hardware(&mut self, config: &mut QemuConfig) {
@@ -114,13 +115,15 @@ impl Draw<'_> {
                 physical_bits: draw.text(&["host", "40"]),
                 ..Cpu::default()
             };
-            cpu.into()
+            cpu.try_into().unwrap()
         });
         config.cpu_limit = self.up_to::<u32>(0, 128).map(f64::from);
         config.cpu_units = self.up_to(1, 10_000);
         config.numa_enabled = self.some_flag();
         config.memory = self.maybe(|draw| {
-            Memory { current: Some(16 + draw.number(4_194_288)), ..Memory::default() }.into()
+            Memory { current: Some(16 + draw.number(4_194_288)), ..Memory::default() }
+                .try_into()
+                .unwrap()
         });
         config.balloon = self.up_to(0, 4_194_304);
         config.shares = self.up_to(0, 50_000);
@@ -129,12 +132,14 @@ impl Draw<'_> {
         config.machine = self.maybe(|draw| {
             let kind = Some(draw.one(&["q35", "pc", "pc-q35-9.2+pve1"]).to_owned());
             let viommu = draw.text(&["intel", "virtio"]);
-            MachineType { kind, viommu, sleep: draw.some_flag(), ..MachineType::default() }.into()
+            MachineType { kind, viommu, sleep: draw.some_flag(), ..MachineType::default() }
+                .try_into()
+                .unwrap()
         });
         config.scsi_controller = self.maybe(|draw| draw.one(ScsiController::KNOWN));
         config.vga = self.maybe(|draw| {
             let kind = Some(draw.one(&["std", "serial0", "virtio"]).to_owned());
-            Vga { kind, memory: draw.up_to(4, 512), ..Vga::default() }.into()
+            Vga { kind, memory: draw.up_to(4, 512), ..Vga::default() }.try_into().unwrap()
         });
         config.efi_disk = self.maybe(|draw| {
             EfiDisk {
@@ -145,12 +150,15 @@ impl Draw<'_> {
                 ms_cert: draw.text(&["2023"]),
                 ..EfiDisk::default()
             }
-            .into()
+            .try_into()
+            .unwrap()
         });
         config.tpm = self.maybe(|draw| {
             let file = Some("local:1".to_owned());
             let version = draw.text(&["v2.0", "v1.2"]);
-            TpmState { file, version, format: draw.text(&["raw"]), ..TpmState::default() }.into()
+            TpmState { file, version, format: draw.text(&["raw"]), ..TpmState::default() }
+                .try_into()
+                .unwrap()
         });
         config.audio = self.text(&["device=ich9-intel-hda,driver=none"]);
         config.rng = self.text(&["source=/dev/urandom"]);
@@ -177,7 +185,7 @@ impl Draw<'_> {
         config.start_at_boot = self.some_flag();
         config.startup = self.maybe(|draw| {
             let (order, up, down) = (draw.up_to(0, 99), draw.up_to(0, 999), Some(5));
-            Startup { order, up, down, ..Startup::default() }.into()
+            Startup { order, up, down, ..Startup::default() }.try_into().unwrap()
         });
         config.os = self.maybe(|draw| draw.one(OsType::KNOWN));
         config.protection = self.some_flag();
@@ -192,11 +200,11 @@ impl Draw<'_> {
                 agent.freeze_on_backup = draw.some_flag();
             }
             agent.kind = draw.text(&["virtio", "isa"]);
-            agent.into()
+            agent.try_into().unwrap()
         });
         config.boot = self.maybe(|draw| {
             let devices = draw.one(&[&["scsi0"][..], &["scsi0", "net0"]]);
-            Boot::from_devices(devices.iter().copied()).into()
+            Boot::from_devices(devices.iter().copied()).try_into().unwrap()
         });
         config.boot_disk = self.text(&["scsi0"]);
         config.hook_script = self.text(&["local:snippets/hook.pl"]);
@@ -238,7 +246,9 @@ impl Draw<'_> {
         put(self, &mut config.ip_config, |draw| {
             let ip = Some(draw.one(&["dhcp", "192.0.2.7/24"]).to_owned());
             let gateway = draw.text(&["192.0.2.1"]);
-            IpConfig { ip, gateway, ip6: draw.text(&["auto"]), ..IpConfig::default() }.into()
+            IpConfig { ip, gateway, ip6: draw.text(&["auto"]), ..IpConfig::default() }
+                .try_into()
+                .unwrap()
         });
         put(self, &mut config.serial, |_| "socket".to_owned());
         put(self, &mut config.parallel, |_| "/dev/parport0".to_owned());

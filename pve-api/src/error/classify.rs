@@ -157,6 +157,50 @@ fn failed(call: Call, source: Box<Refusal>) -> Error {
     Error::Refused { call, source }
 }
 
+/// Whether a refusal was the result of a check, before anything was changed.
+pub(crate) fn only_checked(call: &Call, refusal: &Refusal) -> bool {
+    let said = refusal.message.as_str();
+    match refusal.status {
+        _ if call.is_read() => true,
+        400..=499 => !refusal.errors.values().any(|text| half_way(text)),
+        // Nothing of that name here, or the node was not reached.
+        501 | 595 | 596 => true,
+        // The sentence of something between us and the server, which knows nothing.
+        500 if said == "Internal Server Error" || said == "status 500" => false,
+        // All that comes before a task are checks, but for the beginning of the task itself.
+        500 if call.starts_task => !said.contains("worker"),
+        500 => first_checks(said),
+        _ => false,
+    }
+}
+
+/// Whether a complaint about a parameter comes from the work and not from the check: other
+/// parameters of a running machine may have been changed by then.
+fn half_way(text: &str) -> bool {
+    text.starts_with("hotplug problem") || text.starts_with("unable to apply pending change")
+}
+
+/// Whether a sentence under status 500 belongs to what is checked before anything else. Missing
+/// storages and volumes do not: they show when the disks before them have been made.
+fn first_checks(said: &str) -> bool {
+    const STARTS: [&str; 6] = [
+        "checksum mismatch (file change",
+        "cluster not ready - no quorum?",
+        "hostname lookup '",
+        "Configuration file '",
+        "can't lock file ",
+        "no options specified",
+    ];
+    STARTS.iter().any(|start| said.starts_with(start))
+        || root_only(said)
+        || said.contains(" is locked (")
+        // The lock of a file of the cluster; a storage's is taken once for each disk.
+        || said.contains("cfs-lock 'file-") || said.contains("cfs-lock 'domain-")
+        || said.ends_with("already defined")
+        || said.contains(" does not exist in cluster")
+        || said.ends_with("not HA managed!")
+}
+
 /// Whether only `root@pam` with a password may do it: not even its API token.
 fn root_only(said: &str) -> bool {
     ["only root can ", "Only root can ", "Only root may "]

@@ -1,7 +1,5 @@
 //! Disks, CD drives, EFI and TPM storage.
 
-use std::fmt::Display;
-
 use super::Format;
 use super::Property;
 use super::properties;
@@ -138,7 +136,9 @@ impl Format for TpmState {
 
 impl Property<Drive> {
     /// A request for a new disk of `gib` GiB on `storage`.
-    pub fn create(storage: &StorageId, gib: impl Display) -> Self {
-        Self::new(Drive { file: Some(format!("{storage}:{gib}")), ..Drive::default() })
+    pub fn create(storage: &StorageId, gib: u32) -> Self {
+        // A storage's name holds no mark that would end the value.
+        let text = format!("{storage}:{gib}");
+        Self { value: Drive { file: Some(text.clone()), ..Drive::default() }, text }
     }
 }

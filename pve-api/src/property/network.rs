@@ -83,6 +83,9 @@ impl Format for NetDevice {
     fn contract(pairs: &mut Pairs) {
         let position = |name: &str| pairs.iter().position(|(key, _)| key == name);
         if let (Some(model), Some(address)) = (position("model"), position("macaddr")) {
+            if matches!(NetModel::from(pairs[model].1.as_str()), NetModel::Other(_)) {
+                return;
+            }
             let (_, address) = pairs[address].clone();
             pairs[model] = (pairs[model].1.clone(), address);
             pairs.retain(|(key, _)| key != "macaddr");

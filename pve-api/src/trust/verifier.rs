@@ -73,6 +73,18 @@ fn from_tls(error: &rustls::Error) -> Option<(Certificate, String)> {
     Some((refused.certificate.clone(), refused.reason.clone()))
 }
 
+/// The refusal as the TLS library takes it.
+fn refusal(certificate: &[u8], trusted: bool, reason: String) -> rustls::Error {
+    let refused = Refused { certificate: Certificate::read(certificate, trusted), reason };
+    rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(refused))))
+}
+
+/// The refusal of a server that shows a certificate and cannot sign with its key.
+fn without_key(certificate: &[u8], error: &rustls::Error) -> rustls::Error {
+    let reason = format!("the server does not prove that it has the certificate's key ({error})");
+    refusal(certificate, false, reason)
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -99,11 +111,7 @@ impl ServerCertVerifier for Verifier {
                 (chain.as_ref().is_some_and(|chain| by_chain(chain).is_ok()), "probed".to_owned())
             }
         };
-        let certificate = Certificate::read(end_entity, trusted);
-        let refused = Refused { certificate, reason };
-        Err(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(
-            refused,
-        )))))
+        Err(refusal(end_entity, trusted, reason))
     }
 
     // Without these two a pin proves nothing: anybody can show a copy of the certificate, only
@@ -115,6 +123,7 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls12_signature(message, certificate, signed, &self.algorithms)
+            .map_err(|error| without_key(certificate, &error))
     }
 
     fn verify_tls13_signature(
@@ -124,6 +133,7 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls13_signature(message, certificate, signed, &self.algorithms)
+            .map_err(|error| without_key(certificate, &error))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -103,24 +103,36 @@ pub(crate) fn told(error: &pve_api::Error) -> String {
 }
 
 /// Where the logs of all tests go.
-#[derive(Default)]
 struct Log {
+    /// Lines of this crate and of others that log as it does.
     lines: usize,
+    /// Lines of the libraries below: HTTP and TLS.
+    below: usize,
     leaks: Vec<String>,
 }
 
-static LOG: Mutex<Log> = Mutex::new(Log { lines: 0, leaks: Vec::new() });
+impl Log {
+    const fn new() -> Mutex<Self> {
+        Mutex::new(Self { lines: 0, below: 0, leaks: Vec::new() })
+    }
 
-struct Sink;
+    fn look(&mut self, text: &str) {
+        if !found(text).is_empty() {
+            self.leaks.push(text.to_owned());
+        }
+    }
+}
+
+static LOG: Mutex<Log> = Log::new();
+
+#[derive(Clone, Copy)]
+struct Sink(&'static Mutex<Log>);
 
 impl io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(bytes);
-        let mut log = LOG.lock().unwrap();
+        let mut log = self.0.lock().unwrap();
         log.lines += 1;
-        if !found(&text).is_empty() {
-            log.leaks.push(text.into_owned());
-        }
+        log.look(&String::from_utf8_lossy(bytes));
         Ok(bytes.len())
     }
 
@@ -133,23 +145,60 @@ impl<'a> MakeWriter<'a> for Sink {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
-        Self
+        *self
     }
 }
 
+impl log::Log for Sink {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let mut log = self.0.lock().unwrap();
+        log.below += 1;
+        log.look(&format!("{} {}", record.target(), record.args()));
+    }
+
+    fn flush(&self) {}
+}
+
+fn subscriber(sink: Sink) -> impl tracing::Subscriber + Send + Sync {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(sink)
+        .finish()
+}
+
 pub(crate) fn watch_logs() {
+    static SINK: Sink = Sink(&LOG);
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(Sink)
-            .init();
+        tracing::subscriber::set_global_default(subscriber(SINK)).unwrap();
+        log::set_logger(&SINK).unwrap();
+        log::set_max_level(log::LevelFilter::Trace);
     });
 }
 
 pub(crate) fn assert_none_logged() {
     assert_eq!(LOG.lock().unwrap().leaks, [] as [&str; 0]);
+}
+
+#[test]
+fn a_leak_into_any_log_is_found() {
+    static PLANTED: Mutex<Log> = Log::new();
+    let sink = Sink(&PLANTED);
+    tracing::subscriber::with_default(subscriber(sink), || {
+        tracing::trace!(cookie = TICKET, "asking");
+        tracing::trace!("asking");
+    });
+    let below = format!("send: PVEAPIToken=root@pam!ci={TOKEN}");
+    for text in ["send", &below] {
+        log::Log::log(&sink, &log::Record::builder().args(format_args!("{text}")).build());
+    }
+    let log = PLANTED.lock().unwrap();
+    assert_eq!((log.lines, log.below, log.leaks.len()), (2, 2, 2), "{:?}", log.leaks);
 }
 
 #[test]
@@ -216,11 +265,11 @@ async fn no_secret_is_logged_or_told_by_an_error() {
     assert_none(&format!("{machine:?} {:?}", machine.parameters()));
     for client in [session, server.client()] {
         assert_none(&format!("{client:?}"));
-        told(&client.nodes().await.unwrap_err());
         let error = client.node(&node).create(&machine).await.unwrap_err();
         assert!(told(&error).ends_with("refused: no …: cipassword: got '…'"), "{}", told(&error));
         told(&client.version().await.unwrap_err());
         told(&client.cluster().ha().remove(machine.vmid).await.unwrap_err());
+        told(&client.nodes().await.unwrap_err());
     }
     let sent = server.seen();
     assert!(
@@ -229,5 +278,6 @@ async fn no_secret_is_logged_or_told_by_an_error() {
     );
     let log = LOG.lock().unwrap();
     assert!(log.lines > 20, "{} lines at trace", log.lines);
+    assert!(log.below > 20, "{} lines of what is below", log.below);
     assert_eq!(log.leaks, [] as [&str; 0]);
 }

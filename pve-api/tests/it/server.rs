@@ -30,6 +30,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::io::ReadBuf;
 use tokio::net::TcpListener;
 use tokio::net::TcpStream;
+use tokio::sync::Barrier;
 use tokio_rustls::TlsAcceptor;
 
 use crate::secrets;
@@ -74,6 +75,8 @@ pub(crate) enum Reply {
     Half,
     /// Says nothing and keeps the connection.
     Silence,
+    /// Waits until so many are waiting, and then does this.
+    Together(Arc<Barrier>, Box<Self>),
 }
 
 impl Reply {
@@ -84,6 +87,10 @@ impl Reply {
     pub(crate) fn status(status: u16, reason: &str, body: &str) -> Self {
         let (reason, body) = (reason.to_owned(), body.to_owned());
         Self::Answer { status, reason, headers: Vec::new(), body }
+    }
+
+    pub(crate) fn together(self, barrier: &Arc<Barrier>) -> Self {
+        Self::Together(Arc::clone(barrier), Box::new(self))
     }
 }
 
@@ -134,13 +141,21 @@ impl Drop for Server {
 
 impl Server {
     pub(crate) async fn start(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start_with(Identity::new(), None, script).await
+        Self::start_with(Identity::new(), script).await
+    }
+
+    pub(crate) async fn start_with(
+        identity: Identity,
+        script: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_as(identity, None, rustls::DEFAULT_VERSIONS, script).await
     }
 
     /// A server that may show a certificate which is not its own.
-    pub(crate) async fn start_with(
+    pub(crate) async fn start_as(
         identity: Identity,
         shown: Option<CertificateDer<'static>>,
+        versions: &[&'static rustls::SupportedProtocolVersion],
         script: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
         secrets::watch_logs();
@@ -148,7 +163,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));
-        let acceptor = acceptor(&identity, shown);
+        let acceptor = acceptor(&identity, shown, versions);
         let (log, count, script): (_, _, Script) =
             (Arc::clone(&seen), Arc::clone(&connections), Arc::new(script));
         let task = tokio::spawn(async move {
@@ -208,6 +223,13 @@ pub(crate) fn impatient(mut settings: Settings) -> Settings {
     settings
 }
 
+/// An address at which connections are taken and nothing is said.
+pub(crate) async fn silent() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    (listener, address)
+}
+
 /// An address at which nobody listens.
 pub(crate) async fn deserted() -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -223,14 +245,18 @@ impl rustls::server::ResolvesServerCert for Shown {
     }
 }
 
-fn acceptor(identity: &Identity, shown: Option<CertificateDer<'static>>) -> TlsAcceptor {
+fn acceptor(
+    identity: &Identity,
+    shown: Option<CertificateDer<'static>>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> TlsAcceptor {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(identity.key.serialize_der()).unwrap();
     let key = provider.key_provider.load_private_key(key).unwrap();
     let certificate = shown.unwrap_or_else(|| identity.certificate.clone());
     let shown = Shown(Arc::new(CertifiedKey::new(vec![certificate], key)));
     let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(shown));
@@ -319,7 +345,12 @@ async fn serve(
         (seen.connection, seen.records) = (connection, now - before);
         before = now;
         log.lock().unwrap().push(seen.clone());
-        match script(&seen) {
+        let mut reply = script(&seen);
+        while let Reply::Together(barrier, then) = reply {
+            barrier.wait().await;
+            reply = *then;
+        }
+        match reply {
             Reply::Answer { status, reason, headers, body } => {
                 let mut head =
                     format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n", body.len());
@@ -341,6 +372,7 @@ async fn serve(
                 return tls.flush().await;
             }
             Reply::Silence => std::future::pending().await,
+            Reply::Together(..) => {}
         }
     }
 }

@@ -115,6 +115,38 @@ async fn an_ending_without_a_word_is_looked_at_once_more_and_is_a_failure() {
 }
 
 #[tokio::test]
+async fn how_a_task_ended_is_told_also_when_its_log_cannot_be_read() {
+    for (log, exit) in [
+        (Reply::status(500, "unable to open file", ""), "OK"),
+        (Reply::status(403, "Permission check failed (/nodes/pve2, Sys.Audit)", ""), "OK"),
+        (Reply::data("7"), "unexpected status"),
+        (Reply::Cut, "OK"),
+    ] {
+        let looks = AtomicUsize::new(0);
+        let server = Server::start(move |seen: &Seen| {
+            if seen.target.contains("/log?") {
+                return log.clone();
+            }
+            match looks.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Reply::data(r#"{"status":"running"}"#),
+                _ => Reply::data(&format!(r#"{{"status":"stopped","exitstatus":"{exit}"}}"#)),
+            }
+        })
+        .await;
+        let mut unread = 0;
+        let (client, upid) = (server.client(), upid());
+        let heard = |heard: Heard<'_>| unread += u8::from(matches!(heard, Heard::Unreachable(_)));
+        let end = client.task(&upid).follow(heard).await.unwrap();
+        match end {
+            TaskExit::Ok => assert_eq!(exit, "OK"),
+            TaskExit::Failed(failure) => assert_eq!(failure.status, exit),
+            TaskExit::Warnings(..) => panic!("{end:?}"),
+        }
+        assert_eq!(unread, 3);
+    }
+}
+
+#[tokio::test]
 async fn a_task_that_nobody_knows_is_not_waited_for() {
     let server = Server::start(|_| {
         Reply::status(400, "Parameter verification failed.", r#"{"errors":{"upid":"no such task"},"data":null,"message":"Parameter verification failed.\n"}"#)

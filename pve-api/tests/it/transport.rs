@@ -11,6 +11,7 @@ use crate::server::Reply;
 use crate::server::Server;
 use crate::server::deserted;
 use crate::server::impatient;
+use crate::server::silent;
 use crate::server::token_client;
 
 const VERSION: &str = r#"{"version":"9.2.11","release":"9.2","repoid":"14a22df35955d97d"}"#;
@@ -100,7 +101,24 @@ async fn a_request_that_was_never_sent_goes_to_the_next_address() {
     settings.addresses = vec![deserted().await, deserted().await];
     let error = token_client(&settings).node(&node).qemu(vmid()).start().await.unwrap_err();
     assert!(matches!(error, Error::NotSent { .. }) && error.had_no_effect(), "{error:?}");
-    assert!(told(&error).starts_with("POST /nodes/pve1/qemu/121/status/start: cannot connect: "));
+    let words = "POST /nodes/pve1/qemu/121/status/start: not sent: cannot connect to 127.0.0.1:";
+    assert!(told(&error).starts_with(words), "{}", told(&error));
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_connected_to_in_the_time_for_an_answer_was_never_sent_anything() {
+    let (_listener, silent) = silent().await;
+    let server = Server::start(|_| Reply::data(UPID)).await;
+    let mut settings = impatient(server.settings());
+    settings.addresses = vec![silent];
+    // The usual time for a connection is far longer than this one for an answer.
+    assert!(settings.timeouts.connect > settings.timeouts.answer);
+    let node = "pve1".parse().unwrap();
+    let error = token_client(&settings).node(&node).qemu(vmid()).start().await.unwrap_err();
+    assert!(matches!(error, Error::NotSent { .. }) && error.had_no_effect(), "{error:?}");
+    settings.addresses.push(server.address());
+    token_client(&settings).node(&node).qemu(vmid()).start().await.unwrap();
+    assert_eq!(server.lines().len(), 1);
 }
 
 #[tokio::test]

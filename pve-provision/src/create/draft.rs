@@ -1,6 +1,7 @@
 //! What the user said, and only that.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::field::Field;
 use super::field::Key;
@@ -23,6 +24,8 @@ pub type Table = BTreeMap<Key, Value>;
 pub struct Draft {
     template: Template,
     said: Table,
+    /// The template's disks that were removed; the others keep what it says of them.
+    removed: BTreeSet<usize>,
 }
 
 impl Default for Draft {
@@ -54,7 +57,7 @@ pub enum InvalidAnswer {
 impl Draft {
     /// A draft in which nothing was said yet.
     pub fn new(template: Template) -> Self {
-        Self { template, said: Table::new() }
+        Self { template, said: Table::new(), removed: BTreeSet::new() }
     }
 
     /// The template that answers what was not said.
@@ -64,7 +67,10 @@ impl Draft {
 
     /// Chooses another template; what was said stays.
     pub fn set_template(&mut self, template: Template) {
-        self.template = template;
+        if self.template != template {
+            self.template = template;
+            self.removed.clear();
+        }
     }
 
     /// What was said under the key; of a disk's field also what was said of all disks.
@@ -74,7 +80,13 @@ impl Draft {
 
     /// What the template says under the key.
     pub(super) fn preset(&self, key: Key) -> Option<&Value> {
-        find(self.template.table(), key)
+        let disk = key.disk.map(|disk| self.in_template(disk));
+        find(self.template.table(), Key { disk, ..key })
+    }
+
+    /// The template's number of a disk: those that were removed do not count.
+    fn in_template(&self, disk: usize) -> usize {
+        self.removed.iter().fold(disk, |number, removed| number + usize::from(*removed <= number))
     }
 
     /// All that was said.
@@ -95,7 +107,7 @@ impl Draft {
             _ => {}
         }
         if key.field == Field::Disks {
-            let count = value.number().and_then(|count| usize::try_from(count).ok());
+            let count = number(&value);
             self.said.retain(|key, _| key.disk.is_none_or(|disk| count.is_none_or(|c| disk < c)));
         }
         self.said.insert(key, value);
@@ -103,7 +115,11 @@ impl Draft {
 
     /// Takes back what was said.
     pub fn unsay(&mut self, key: impl Into<Key>) {
-        self.said.remove(&key.into());
+        let key = key.into();
+        self.said.remove(&key);
+        if key.field == Field::Disks {
+            self.removed.clear();
+        }
     }
 
     /// Says `key=value`, as on a command line.
@@ -116,9 +132,12 @@ impl Draft {
         Ok(())
     }
 
-    /// How many disks were said, if any word was said about that.
-    pub(super) fn disks(&self) -> Option<usize> {
-        count(&self.said)
+    /// How many disks there are: as many as were said, else as many as the template has, and no
+    /// less than were named.
+    pub(super) fn disks(&self) -> usize {
+        let said = self.said.get(&Field::Disks.into()).and_then(number);
+        let all = said.or_else(|| count(self.template.table())).unwrap_or(1);
+        all.max(named(&self.said)).min(MAX_DISKS)
     }
 
     /// Adds a disk to the `there` disks that there are, and gives its number.
@@ -127,14 +146,10 @@ impl Draft {
         there
     }
 
-    /// Removes a disk of the `there` disks that there are; those behind it move up.
+    /// Removes a disk of the `there` disks that there are; those behind it move up with what was
+    /// said of them and what the template says of them.
     pub fn remove_disk(&mut self, disk: usize, there: usize) {
-        // What the template says of a disk stays with that disk, so it has to be said now.
-        for (key, value) in self.template.table() {
-            if key.disk.is_some_and(|number| number < there) {
-                self.said.entry(*key).or_insert_with(|| value.clone());
-            }
-        }
+        self.removed.insert(self.in_template(disk));
         let said = std::mem::take(&mut self.said);
         let moved = said.into_iter().filter_map(|(key, value)| match key.disk {
             Some(number) if number == disk => None,
@@ -157,11 +172,19 @@ fn find(table: &Table, key: Key) -> Option<&Value> {
 }
 
 /// How many disks a table speaks of: what it says, and no less than the disks that it names.
-pub(super) fn count(table: &Table) -> Option<usize> {
-    let said = table.get(&Field::Disks.into()).and_then(Value::number);
-    let said = said.and_then(|count| usize::try_from(count).ok());
-    let named = table.keys().filter_map(|key| key.disk).max().map(|last| last + 1);
+fn count(table: &Table) -> Option<usize> {
+    let said = table.get(&Field::Disks.into()).and_then(number);
+    let named = Some(named(table)).filter(|named| *named > 0);
     said.max(named).map(|count| count.min(MAX_DISKS))
+}
+
+/// How many disks there must be, since one of them is named.
+fn named(table: &Table) -> usize {
+    table.keys().filter_map(|key| key.disk).max().map_or(0, |last| last + 1)
+}
+
+fn number(value: &Value) -> Option<usize> {
+    value.number().and_then(|number| usize::try_from(number).ok())
 }
 
 #[cfg(test)]
@@ -177,18 +200,69 @@ mod tests {
         insta::assert_snapshot!(said("cpu.cups=2"), @"there is no 'cpu.cups'; there are cpu.cores, cpu.sockets, cpu.type");
     }
 
+    /// Sizes and caches of a draft's disks: said, or of the template.
+    fn disks(draft: &Draft) -> String {
+        let value = |key| draft.said(key).or_else(|| draft.preset(key)).map(ToString::to_string);
+        let one = |disk| {
+            let value = |field| value(Key::disk(disk, field)).unwrap_or_else(|| "-".to_owned());
+            format!("{} {}", value(Field::DiskSize), value(Field::DiskCache))
+        };
+        (0..draft.disks()).map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    const THREE: &str = "[disk]\ncache = 'none'\n\
+        [[disks]]\nsize = 1\ncache = 'unsafe'\n[[disks]]\nsize = 2\n[[disks]]\nsize = 3\n";
+
+    fn of_three() -> Draft {
+        Draft::new(Template::parse("three", THREE).unwrap())
+    }
+
+    #[test]
+    fn what_is_said_of_one_disk_of_a_template_leaves_the_others() {
+        let mut draft = of_three();
+        assert_eq!(disks(&draft), "1 unsafe, 2 none, 3 none");
+        draft.set("disks.1.size=20").unwrap();
+        assert_eq!(disks(&draft), "1 unsafe, 20 none, 3 none");
+        draft.set("disks.3.size=40").unwrap();
+        assert_eq!(disks(&draft), "1 unsafe, 20 none, 3 none, 40 none");
+        draft.set("disks=2").unwrap();
+        assert_eq!(disks(&draft), "1 unsafe, 20 none", "as many as were said");
+        draft.unsay(Field::Disks);
+        assert_eq!(disks(&draft), "1 unsafe, 20 none, 3 none");
+        let mut none = Draft::new(Template::parse("none", "disks = 0").unwrap());
+        assert_eq!(none.disks(), 0);
+        none.set("disks.0.size=5").unwrap();
+        assert_eq!(disks(&none), "5 -");
+    }
+
     #[test]
     fn a_removed_disk_takes_only_its_own_answers_along() {
         let mut draft = Draft::default();
-        for text in ["disks.0.size=1", "disks.1.size=2", "disks.2.size=3", "disk.storage=fast"] {
+        for text in ["disks.0.size=1", "disks.1.size=2", "disks.2.size=3", "disk.cache=none"] {
             draft.set(text).unwrap();
         }
-        assert_eq!(draft.disks(), Some(3));
         draft.remove_disk(1, 3);
-        let size = |disk| draft.said(Key::disk(disk, Field::DiskSize)).map(ToString::to_string);
-        assert_eq!((size(0), size(1), size(2)), (Some("1".into()), Some("3".into()), None));
-        assert_eq!(draft.disks(), Some(2));
-        assert_eq!(draft.said(Key::disk(7, Field::DiskStorage)), Some(&Value::from("fast")));
+        assert_eq!(disks(&draft), "1 none, 3 none");
+        assert_eq!(draft.said(Key::disk(7, Field::DiskCache)), Some(&Value::from("none")));
+    }
+
+    #[test]
+    fn the_neighbours_of_a_removed_disk_keep_what_was_theirs() {
+        let mut draft = of_three();
+        draft.remove_disk(0, 3);
+        assert_eq!(disks(&draft), "2 none, 3 none", "the cache of the first one is not inherited");
+        assert!(draft.said(Key::disk(0, Field::DiskSize)).is_none(), "nobody said it");
+        assert_eq!(draft.add_disk(2), 2);
+        assert_eq!(disks(&draft), "2 none, 3 none, - none", "a new one is like every disk");
+        draft.remove_disk(1, 3);
+        assert_eq!(disks(&draft), "2 none, - none");
+        draft.unsay(Field::Disks);
+        assert_eq!(disks(&draft), "1 unsafe, 2 none, 3 none", "the template's own again");
+        let mut each = of_three();
+        each.set("disk.size=10").unwrap();
+        each.set("disks.2.cache=unsafe").unwrap();
+        each.remove_disk(0, 3);
+        assert_eq!(disks(&each), "10 none, 10 unsafe", "what was said of all stays so");
     }
 
     #[test]

@@ -258,6 +258,11 @@ impl Field {
         self.row().key.starts_with("disk.")
     }
 
+    /// Whether it names a storage.
+    pub(super) fn is_storage(self) -> bool {
+        matches!(self, Self::IsoStorage | Self::EfiStorage | Self::TpmStorage | Self::DiskStorage)
+    }
+
     fn of_key(key: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|field| field.row().key == key)
     }

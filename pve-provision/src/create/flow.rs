@@ -6,12 +6,16 @@
 
 mod console;
 mod creation;
-mod rest;
+mod ha;
+mod lost;
+mod start;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use pve_api::Client;
+use pve_api::HaState;
 use pve_api::NodeName;
 use pve_api::TaskFailure;
 use pve_api::Upid;
@@ -26,12 +30,16 @@ use crate::event::Kind;
 use crate::event::Left;
 use crate::event::Stream;
 use crate::step::Step;
+use start::NotStarted;
 
 /// From where the flow goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stage {
     /// From the beginning.
     Create,
+    /// From a request whose answer was lost: what came of it is looked for first, and only if that
+    /// is nothing, it is sent again. Holds the create tasks that there were before it.
+    Again(HashSet<Upid>),
     /// From a create task that was begun.
     Follow(Upid),
     /// From a VM that was made: console, start, HA. What is done already is left as it is.
@@ -150,6 +158,10 @@ pub async fn run(
             Ok(warnings) => warnings,
             Err(end) => return end,
         },
+        Stage::Again(before) => match run.again(before).await {
+            Ok(warnings) => warnings,
+            Err(end) => return end,
+        },
         Stage::Create => match run.create().await {
             Ok(warnings) => warnings,
             Err(end) => return end,
@@ -211,6 +223,29 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         failure
     }
 
+    /// Starts the VM and puts it under HA, as far as asked. Neither waits for the other's success.
+    async fn rest(&mut self) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        let mut state = HaState::Stopped;
+        if self.plan.start {
+            match self.start().await {
+                Ok(()) => state = HaState::Started,
+                Err(NotStarted::Failed(failure)) => failures.push(failure),
+                Err(NotStarted::Unknown(failure)) => {
+                    // Told to keep it stopped, HA would stop what may be starting just now.
+                    state = HaState::Started;
+                    failures.push(failure);
+                }
+            }
+        }
+        if self.plan.ha
+            && let Err(failure) = self.add_to_ha(&state).await
+        {
+            failures.push(failure);
+        }
+        failures
+    }
+
     fn vm(&self) -> Left {
         Left::Vm { vmid: self.vmid(), node: self.node().clone() }
     }
@@ -221,9 +256,9 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         self.started(STEP, "comparing privileges with what is needed");
         let granted = match self.client.permissions().await {
             Ok(granted) => granted,
-            Err(error @ pve_api::Error::NeedsLogin { .. }) => {
-                return Err(Failure::of_call(STEP, &error));
-            }
+            Err(
+                error @ (pve_api::Error::NeedsLogin { .. } | pve_api::Error::Unauthorized { .. }),
+            ) => return Err(Failure::of_call(STEP, &error)),
             Err(error) => {
                 self.notice(STEP, format!("left to the server: {}", explain(&error)));
                 return Ok(());

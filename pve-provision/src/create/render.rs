@@ -1,6 +1,8 @@
 //! From answers to the request, as parameters and as lines for a shell. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use pve_api::Create;
 use pve_api::HaState;
@@ -61,26 +63,36 @@ pub(super) fn node_name(answers: &Answers) -> Option<NodeName> {
 impl Plan {
     /// The VM that these answers, resolved by these facts, describe.
     pub fn new(answers: &Answers, facts: &Facts) -> Result<Self, NotReady> {
-        let problems: Vec<(Key, String)> =
+        let mut problems: Vec<(Key, String)> =
             answers.problems().map(|(key, text)| (key, text.to_owned())).collect();
         let loading: Vec<Key> = answers.loading().collect();
-        let vmid = answers.number(Field::Vmid).and_then(|number| u32::try_from(number).ok());
-        match (node_name(answers), vmid.and_then(|number| Vmid::try_from(number).ok())) {
-            (Some(node), Some(vmid)) if problems.is_empty() && loading.is_empty() => {
-                let create = create(answers, vmid);
-                Ok(Self {
-                    node,
-                    needs: privileges::needed(&create, answers, facts),
-                    create,
-                    start: answers.is_on(Field::Start),
-                    ha: answers.is_on(Field::Ha),
-                    disks: (0..answers.disks())
-                        .map(|disk| (place(answers, disk), Key::disk(disk, Field::DiskStorage)))
-                        .collect(),
-                })
-            }
-            _ => Err(NotReady { loading, problems }),
+        if !problems.is_empty() || !loading.is_empty() {
+            return Err(NotReady { loading, problems });
         }
+        // What follows was checked where it was answered; here nothing may be dropped unseen.
+        let node = read(answers, Field::Node, &mut problems);
+        let vmid = read(answers, Field::Vmid, &mut problems);
+        let pool = match answers.text(Field::Pool) {
+            "" => None,
+            _ => read(answers, Field::Pool, &mut problems),
+        };
+        let config = config(answers, &mut problems);
+        let (Some(node), Some(vmid), Some(config), true) =
+            (node, vmid, config, problems.is_empty())
+        else {
+            return Err(NotReady { loading, problems });
+        };
+        let create = Create { pool, ..Create::new(vmid, config) };
+        Ok(Self {
+            node,
+            needs: privileges::needed(&create, answers, facts),
+            create,
+            start: answers.is_on(Field::Start),
+            ha: answers.is_on(Field::Ha),
+            disks: (0..answers.disks())
+                .map(|disk| (place(answers, disk), Key::disk(disk, Field::DiskStorage)))
+                .collect(),
+        })
     }
 
     /// The number of the VM.
@@ -191,16 +203,24 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-fn create(answers: &Answers, vmid: Vmid) -> Create {
+/// Reads an answer as what the request needs.
+fn read<T: FromStr<Err: fmt::Display>>(
+    answers: &Answers,
+    field: Field,
+    problems: &mut Vec<(Key, String)>,
+) -> Option<T> {
+    let read = answers.value(field).to_string().parse();
+    read.map_err(|error: T::Err| problems.push((field.into(), error.to_string()))).ok()
+}
+
+fn config(answers: &Answers, problems: &mut Vec<(Key, String)>) -> Option<QemuConfig> {
     let mut config = Map::new();
     for (name, value) in configuration(answers) {
         config.insert(name, value.into());
     }
     // Every value is a text, and a text that is not understood is sent as it is.
-    let config: QemuConfig = serde_json::from_value(config.into()).unwrap_or_default();
-    let mut create = Create::new(vmid, config);
-    create.pool = answers.text(Field::Pool).parse().ok();
-    create
+    let config = serde_json::from_value(config.into());
+    config.map_err(|error| problems.push((Field::Node.into(), error.to_string()))).ok()
 }
 
 /// The options of the VM by the names of the API. What is left out is the server's own default.

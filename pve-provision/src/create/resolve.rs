@@ -15,6 +15,7 @@ mod disks;
 mod general;
 mod grammar;
 mod iso;
+mod listed;
 mod memory;
 mod network;
 mod os;
@@ -225,6 +226,8 @@ struct Rule {
     preset: bool,
     /// What is wrong when the answer stays empty.
     required: Option<&'static str>,
+    /// What it comes to where the question does not arise, and why it does not.
+    left_out: (Value, &'static str),
 }
 
 impl Rule {
@@ -236,6 +239,7 @@ impl Rule {
             shown: true,
             preset: true,
             required: None,
+            left_out: (Value::Flag(false), "has no meaning here and is left out"),
         }
     }
 
@@ -249,6 +253,11 @@ impl Rule {
 
     fn shown(self, shown: bool) -> Self {
         Self { shown, ..self }
+    }
+
+    /// Where the question does not arise it comes to this value, for this reason.
+    fn left_out(self, value: impl Into<Value>, reason: &'static str) -> Self {
+        Self { left_out: (value.into(), reason), ..self }
     }
 
     fn preset(self, preset: bool) -> Self {
@@ -287,9 +296,10 @@ impl Resolver<'_> {
         };
         if !rule.shown {
             answer.choices = Choices::Free;
-            if said.is_some_and(|said| !said.is_empty() && *said != Value::Flag(false)) {
+            let (value, reason) = rule.left_out;
+            if said.is_some_and(|said| !said.is_empty() && *said != value) {
                 answer.origin = Origin::Said;
-                answer.notes.push("has no meaning here and is left out".to_owned());
+                answer.notes.push(reason.to_owned());
             }
             return answer;
         }
@@ -304,11 +314,12 @@ impl Resolver<'_> {
         if let Some(said) = said {
             answer.value = said.clone();
             answer.origin = Origin::Said;
-            check_said(key.field.row().input, &mut answer);
+            self.check_said(key.field, &mut answer);
         } else {
             let preset = self.draft.preset(key).filter(|_| rule.preset);
-            take_default(&mut answer, preset.unwrap_or(&rule.own));
+            self.take_default(key.field, &mut answer, preset.unwrap_or(&rule.own));
         }
+        listed::check_syntax(key.field, &mut answer);
         let row = key.field.row();
         // An image has its own words for that.
         let must_choose =
@@ -318,7 +329,12 @@ impl Resolver<'_> {
             && answer.choices != Choices::Loading
             && answer.problems.is_empty()
         {
-            answer.problems.push(problem.to_owned());
+            // Only an empty list means that there is nothing to choose.
+            answer.problems.push(match &answer.choices {
+                Choices::Failed(_) => "has to be said, since the list could not be had".to_owned(),
+                choices if choices.first_usable().is_some() => "one has to be chosen".to_owned(),
+                _ => problem.to_owned(),
+            });
         }
         answer
     }
@@ -345,71 +361,4 @@ impl Resolver<'_> {
             self.problem(key, problem);
         }
     }
-}
-
-/// What was said must be one of the choices, as far as these are known.
-fn check_said(input: Input, answer: &mut Answer) {
-    if input != Input::Choice || answer.value.is_empty() {
-        return;
-    }
-    match &answer.choices {
-        Choices::Free | Choices::Loading => {}
-        Choices::Failed(reason) => {
-            answer.notes.push(format!("could not be checked: {reason}"));
-        }
-        Choices::Of(choices) => {
-            let value = answer.value.text();
-            match answer.choices.find(value).map(|choice| choice.unusable.clone()) {
-                None => answer.problems.push(not_offered(value, choices)),
-                Some(Some(reason)) => answer.problems.push(format!("'{value}': {reason}")),
-                Some(None) => {}
-            }
-        }
-    }
-}
-
-fn not_offered(value: &str, choices: &[Choice]) -> String {
-    const SHOWN: usize = 8;
-    let usable: Vec<&str> = choices
-        .iter()
-        .filter(|choice| choice.unusable.is_none())
-        .map(|choice| choice.value.as_str())
-        .collect();
-    match usable.as_slice() {
-        [] => format!("'{value}' is not there, and nothing else is"),
-        some if some.len() <= SHOWN => {
-            format!("'{value}' is not there; there is {}", some.join(", "))
-        }
-        many => format!("'{value}' is not there; there is {}, …", many[..SHOWN].join(", ")),
-    }
-}
-
-/// A default that is not to be had gives way to the first choice that is, with a note.
-fn take_default(answer: &mut Answer, default: &Value) {
-    answer.value = default.clone();
-    let wanted = default.text();
-    if let (Choices::Failed(reason), false) = (&answer.choices, wanted.is_empty()) {
-        answer.notes.push(format!("'{wanted}' could not be checked: {reason}"));
-    }
-    if !matches!(answer.choices, Choices::Of(_)) || wanted.is_empty() {
-        return;
-    }
-    let why = match answer.choices.find(wanted) {
-        Some(Choice { unusable: None, .. }) => return,
-        Some(Choice { unusable: Some(reason), .. }) => reason.clone(),
-        None => "not there".to_owned(),
-    };
-    answer.origin = Origin::Fallback;
-    if let Some(first) = answer.choices.first_usable() {
-        answer.notes.push(format!("'{wanted}' {}, so '{}' was taken", verb(&why), first.value));
-        answer.value = Value::Text(first.value.clone());
-    } else {
-        answer.notes.push(format!("'{wanted}' {}", verb(&why)));
-        answer.value = Value::Empty;
-    }
-}
-
-/// "not active" → "is not active"; a reason with its own verb stays.
-fn verb(reason: &str) -> String {
-    if reason.starts_with("not ") { format!("is {reason}") } else { reason.to_owned() }
 }

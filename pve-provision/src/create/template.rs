@@ -16,7 +16,6 @@ use thiserror::Error;
 
 use super::draft::InvalidAnswer;
 use super::draft::Table;
-use super::draft::count;
 use super::field::Field;
 use super::field::Key;
 use super::value::Value;
@@ -103,11 +102,6 @@ impl Template {
     pub(super) fn locks(&self, field: Field) -> bool {
         self.locked.contains(&field)
     }
-
-    /// How many disks it has, if it says so.
-    pub(super) fn disks(&self) -> Option<usize> {
-        count(&self.table)
-    }
 }
 
 fn locked(value: &toml::Value) -> Result<BTreeSet<Field>, String> {
@@ -156,6 +150,7 @@ fn take(table: &mut Table, key: &str, value: &toml::Value) -> Result<(), Invalid
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::create::draft::Draft;
 
     #[test]
     fn the_carried_templates_are_read_whole() {
@@ -177,10 +172,10 @@ mod tests {
 
     #[test]
     fn a_template_may_have_no_disk_or_several() {
-        let disks = |text: &str| Template::parse("mine", text).unwrap().disks();
-        assert_eq!(disks("disks = []"), Some(0));
-        assert_eq!(disks("disks = 0"), Some(0));
-        assert_eq!(disks("[[disks]]\n[[disks]]\nsize = 5"), Some(2));
-        assert_eq!(disks("[disk]\nsize = 5"), None);
+        let disks = |text: &str| Draft::new(Template::parse("mine", text).unwrap()).disks();
+        assert_eq!(disks("disks = []"), 0);
+        assert_eq!(disks("disks = 0"), 0);
+        assert_eq!(disks("[[disks]]\n[[disks]]\nsize = 5"), 2);
+        assert_eq!(disks("[disk]\nsize = 5"), 1);
     }
 }

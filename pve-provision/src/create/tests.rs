@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 
 mod differences;
+mod names;
 mod recorded;
 mod specification;
 mod world;
@@ -32,4 +33,28 @@ pub(super) fn parameters(plan: &Plan) -> String {
     let lines: Vec<String> =
         plan.parameters().iter().map(|(name, value)| format!("{name}={value}")).collect();
     lines.join("\n")
+}
+
+pub(super) fn world(change: impl FnOnce(&mut World)) -> Facts {
+    let mut world = World::default();
+    change(&mut world);
+    world.facts()
+}
+
+pub(super) fn answers(assignments: &[&str], facts: &Facts) -> Answers {
+    resolve(&draft(assignments), facts)
+}
+
+pub(super) fn notes(answers: &Answers) -> String {
+    answers.notes().map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>().join("\n")
+}
+
+pub(super) fn value(answers: &Answers, key: &str) -> String {
+    answers.value(key.parse::<Key>().unwrap()).to_string()
+}
+
+/// One parameter of the request that these answers come to.
+pub(super) fn sent(assignments: &[&str], facts: &Facts, name: &str) -> Option<String> {
+    let plan = Plan::new(&answers(assignments, facts), facts).unwrap();
+    plan.parameters().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }

@@ -114,7 +114,7 @@ impl Survey {
     pub(crate) fn lacks_cores(&self, node: &NodeName, cores: u32) -> Option<String> {
         let has = self.node(node.as_str())?.cores;
         (has < cores).then(|| {
-            format!("cpu {cores} is more than {node} has ({has} threads): ask for fewer, or for another node")
+            format!("cpu {cores} is more than {node} has ({has} threads): ask for fewer, or use another node")
         })
     }
 }

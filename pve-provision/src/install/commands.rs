@@ -29,15 +29,24 @@ pub(crate) struct CommandLine {
 const USUAL: std::time::Duration = std::time::Duration::from_mins(10);
 /// A question to a node that may hang.
 const QUESTION: std::time::Duration = std::time::Duration::from_secs(30);
+/// What changes a VM or makes one, and so must have ended before a VM can be cleaned up. Not a start:
+/// it may leave a program running for as long as the VM does.
+const CHANGES: [&str; 6] = ["create", "importdisk", "set", "resize", "stop", "destroy"];
 /// A disk is written in full by an import.
-const IMPORT: std::time::Duration = std::time::Duration::from_hours(2);
+pub(super) const IMPORT: std::time::Duration = std::time::Duration::from_hours(2);
 /// A disk goes over the network in a migration.
-const MIGRATE: std::time::Duration = std::time::Duration::from_hours(6);
+pub(super) const MIGRATE: std::time::Duration = std::time::Duration::from_hours(6);
 
 impl CommandLine {
     fn new(program: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
         Self { program, arguments, limit: USUAL, secret: None }
+    }
+
+    /// Whether a VM is not what it seems to be while this runs.
+    pub(crate) fn leaves_its_mark(&self) -> bool {
+        let subcommand = self.arguments.first().map(String::as_str);
+        self.program == "qm" && subcommand.is_some_and(|word| CHANGES.contains(&word))
     }
 
     /// Program and subcommand, for messages: arguments may be long, and a hash is nobody's business.

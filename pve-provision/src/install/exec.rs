@@ -41,8 +41,10 @@ const SIGNAL: i32 = 128;
 const LONGEST_LINE: u64 = 4 << 20;
 /// How the usage line ends that follows a refused option.
 const USAGE: &str = "[OPTIONS]";
-/// How long more output of a command that has ended is waited for.
-const AFTERTHOUGHT: Duration = Duration::from_secs(2);
+/// How long a command's output may be silent before it is asked whether the command has ended.
+const SILENCE: Duration = Duration::from_secs(2);
+/// How long the answer to that is waited for.
+const ANSWER: Duration = Duration::from_millis(10);
 /// How many last lines of a failed command are told.
 const LAST_WORDS: usize = 8;
 
@@ -125,8 +127,12 @@ impl Exec {
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .env("LC_ALL", "C");
-        let held = self.held.file.try_clone().map_err(not_run)?;
-        command.stdin(Stdio::from(held)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stdin = if line.leaves_its_mark() {
+            Stdio::from(self.held.file.try_clone().map_err(not_run)?)
+        } else {
+            Stdio::null()
+        };
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A signal to the server's process group is not meant for a command that changes the cluster.
         command.process_group(0);
         let mut child = command.spawn().map_err(not_run)?;
@@ -136,7 +142,7 @@ impl Exec {
         let errors = relay.all(stderr, Stream::Stderr);
         let relayed = async { tokio::join!(output, errors) };
         let unknown = |why: String| CommandError::Unknown { title: line.title(), why };
-        let status = relay.until_ended(relayed, child.wait()).await;
+        let status = relay.until_ended(relayed, child.wait(), SILENCE).await;
         let status = status.map_err(|error| unknown(error.to_string()))?;
         // A process that was waited for has ended, however it did.
         Ok(status
@@ -254,12 +260,13 @@ fn last_words(output: &Output) -> String {
 /// What a command prints, on its way to whoever listens.
 pub(super) struct Relay<'a> {
     lines: &'a Lines,
-    count: AtomicUsize,
+    read: AtomicUsize,
+    sent: AtomicUsize,
 }
 
 impl<'a> Relay<'a> {
     pub(super) fn new(lines: &'a Lines) -> Self {
-        Self { lines, count: AtomicUsize::new(0) }
+        Self { lines, read: AtomicUsize::new(0), sent: AtomicUsize::new(0) }
     }
 
     /// Sends every line of `pipe`, whatever its bytes, until it ends.
@@ -271,34 +278,38 @@ impl<'a> Relay<'a> {
             bytes.clear();
             match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
                 Ok(0) | Err(_) => return,
-                Ok(_) => {}
-            }
+                Ok(_) => self.read.fetch_add(1, Ordering::Relaxed),
+            };
             while matches!(bytes.last(), Some(b'\n' | b'\r')) {
                 bytes.pop();
             }
             let text = String::from_utf8_lossy(&bytes).into_owned();
             // Nobody listens any more: the pipe is still read, so that the command can go on.
             let _ = self.lines.send((stream, text)).await;
-            self.count.fetch_add(1, Ordering::Relaxed);
+            self.sent.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits for a command's end while its output is relayed; what it has left running may keep
-    /// that open for ever, so that after the end it is read only for as long as something comes.
+    /// Waits for the end of a command and of its output.
+    ///
+    /// What it has left running may keep the output open for ever: where nothing came for `silence`
+    /// and nobody is behind with reading, the end of the command itself is enough. `ended` is not
+    /// asked before, for over ssh the output is lost that has not been read when it answers.
     pub(super) async fn until_ended<T>(
         &self,
         relayed: impl Future,
         ended: impl Future<Output = T>,
+        silence: Duration,
     ) -> T {
         let (mut relayed, mut ended) = (pin!(relayed), pin!(ended));
-        let status = tokio::select! {
-            _ = &mut relayed => return ended.await,
-            status = &mut ended => status,
-        };
         loop {
-            let before = self.count.load(Ordering::Relaxed);
-            let finished = tokio::time::timeout(AFTERTHOUGHT, &mut relayed).await.is_ok();
-            if finished || self.count.load(Ordering::Relaxed) == before {
+            let before = self.read.load(Ordering::Relaxed);
+            if tokio::time::timeout(silence, &mut relayed).await.is_ok() {
+                return ended.await;
+            }
+            let silent = self.read.load(Ordering::Relaxed) == before
+                && self.sent.load(Ordering::Relaxed) == before;
+            if silent && let Ok(status) = tokio::time::timeout(ANSWER, &mut ended).await {
                 return status;
             }
         }
@@ -311,26 +322,46 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn what_a_command_leaves_running_is_not_waited_for_when_it_is_silent() {
-        let (sender, mut receiver) = mpsc::channel(BACKLOG);
+    /// How long what is left running is talkative, and how many lines of it are told.
+    async fn left_running(receiver_takes: Duration) -> (usize, Duration) {
+        let (sender, mut receiver) = mpsc::channel(1);
         let (mut writer, reader) = tokio::io::duplex(64);
-        let relay = Relay::new(&sender);
-        let relayed = relay.all(Some(reader), Stream::Stdout);
-        let late = async {
-            for _ in 0..3 {
-                tokio::time::sleep(AFTERTHOUGHT / 2).await;
+        let begun = tokio::time::Instant::now();
+        let command = async move {
+            let relay = Relay::new(&sender);
+            let relayed = relay.all(Some(reader), Stream::Stdout);
+            relay.until_ended(relayed, async { 7 }, SILENCE).await
+        };
+        let talk = async {
+            for _ in 0..5 {
+                tokio::time::sleep(SILENCE / 2).await;
                 writer.write_all(b"late\n").await.unwrap();
             }
             writer
         };
-        let (status, _open) = tokio::join!(relay.until_ended(relayed, async { 7 }), late);
+        let listen = async {
+            let mut told = 0;
+            while receiver.recv().await.is_some() {
+                tokio::time::sleep(receiver_takes).await;
+                told += 1;
+            }
+            told
+        };
+        let (status, _open, told) = tokio::join!(command, talk, listen);
         assert_eq!(status, 7);
-        drop(sender);
-        let mut told = 0;
-        while receiver.recv().await.is_some() {
-            told += 1;
-        }
-        assert_eq!(told, 3);
+        (told, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_command_leaves_running_is_not_waited_for_when_it_is_silent() {
+        let (told, taken) = left_running(Duration::ZERO).await;
+        assert_eq!(told, 5);
+        assert!(taken < SILENCE * 6, "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_is_told_however_slow_its_reader_is() {
+        let (told, _) = left_running(SILENCE * 3).await;
+        assert_eq!(told, 5);
     }
 }

@@ -1,7 +1,7 @@
 //! What a command holds while it runs, so that it can be told after a crash which ones still do.
 //!
-//! Each run of the server locks an empty file of its own and gives it to every command as its
-//! standard input. The lock goes when the last process that has the file open ends.
+//! Each run of the server locks an empty file of its own and gives it to commands as their standard
+//! input. The lock goes when the last process that has the file open ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,9 +27,15 @@ impl Held {
         create_private_directory(directory)?;
         let name = OsString::from(uuid::Uuid::now_v7().to_string());
         let path = directory.join(&name);
-        fs::write(&path, "")?;
-        let file = File::open(path)?;
-        file.lock_shared()?;
+        let open = || {
+            fs::write(&path, "")?;
+            let file = File::open(&path)?;
+            file.lock_shared()?;
+            Ok(file)
+        };
+        let file = open().map_err(|error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
+        })?;
         Ok(Self { directory: directory.to_owned(), name, file })
     }
 
@@ -44,13 +50,17 @@ impl Held {
 
 /// Whether a process has the file locked; it is removed when none has.
 fn is_held(path: &Path) -> bool {
-    match File::open(path).map(|file| file.try_lock()) {
+    // Over NFS only a file that is open for writing can be locked alone.
+    match File::options().read(true).write(true).open(path).map(|file| file.try_lock()) {
         Ok(Err(TryLockError::WouldBlock)) => true,
-        Ok(_) => {
+        Ok(Ok(())) => {
             let _ = fs::remove_file(path);
             false
         }
-        Err(_) => false,
+        Ok(Err(TryLockError::Error(error))) | Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot tell whether a command is still at work");
+            false
+        }
     }
 }
 

@@ -112,6 +112,11 @@ impl Installer {
         job.end().await;
     }
 
+    /// Waits until the commands have ended that a server that crashed has begun; hours, at worst.
+    pub async fn wait_for_left_over(&self, jobs: &Jobs) {
+        sweep::wait_for_commands(&self.0, jobs).await;
+    }
+
     /// Settles what the jobs of a server that crashed have left; tells of marked VMs that no job knows.
     pub async fn sweep(&self, jobs: &Jobs) -> Vec<Stray> {
         sweep::sweep(&self.0, jobs).await

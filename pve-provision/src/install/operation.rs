@@ -88,13 +88,7 @@ impl Found {
 impl Installer {
     /// Finds a VM anywhere in the cluster, by its configuration file.
     pub fn find(&self, vmid: Vmid) -> Result<Found, OperationError> {
-        let found = self.0.directory.find(vmid);
-        match found.map_err(|error| {
-            OperationError::Failed(format!("the cluster's VMs cannot be read: {error}"))
-        })? {
-            Some((node, config)) => Ok(Found { vmid, node, config }),
-            None => Err(OperationError::NotFound(vmid)),
-        }
+        self.0.find(vmid)
     }
 
     /// The node of that name, when it is online and not the one that has the VM.
@@ -133,6 +127,16 @@ impl Installer {
 }
 
 impl Inner {
+    fn find(&self, vmid: Vmid) -> Result<Found, OperationError> {
+        let found = self.directory.find(vmid);
+        match found.map_err(|error| {
+            OperationError::Failed(format!("the cluster's VMs cannot be read: {error}"))
+        })? {
+            Some((node, config)) => Ok(Found { vmid, node, config }),
+            None => Err(OperationError::NotFound(vmid)),
+        }
+    }
+
     /// Whether QEMU runs, as `qm status` says it.
     async fn is_running(&self, vm: &Found) -> bool {
         self.qm.status(&vm.node, vm.vmid).await.is_ok_and(|word| word == "running")

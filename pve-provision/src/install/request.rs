@@ -14,22 +14,23 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct Invalid(pub(crate) String);
 
-/// Why there is no plan.
-#[derive(Debug, Error)]
-pub enum PlanError {
-    /// The request cannot be carried out as it is.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    /// The cluster's file system (`PVE_DIR`) does not tell which nodes there are.
-    #[error("the cluster's nodes cannot be read (PVE_DIR): {0}")]
-    Nodes(io::Error),
-}
-
 impl Invalid {
     /// An invalid field: what it is, without the value of a secret one, and what would be right.
     pub(crate) fn field(name: &str, what: impl fmt::Display) -> Self {
         Self(format!("{name} {what}"))
     }
+}
+
+/// Why there is no plan.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The request cannot be carried out as it is.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The cluster's file system (`PVE_DIR`) does not tell which nodes there are.
+    #[error("the cluster's nodes cannot be read (PVE_DIR)")]
+    Nodes(#[source] io::Error),
 }
 
 /// What was asked for, as it was said: nothing is filled in or clamped yet.

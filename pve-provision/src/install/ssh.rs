@@ -27,6 +27,9 @@ use crate::event::Stream;
 const CONNECT: Duration = Duration::from_secs(10);
 /// A whole login, key exchange on a booting machine included.
 const LOGIN: Duration = Duration::from_secs(30);
+/// How long a remote command may be silent before it is asked whether it has ended; an answer on its
+/// way over a bad line takes seconds.
+const SILENCE: Duration = Duration::from_secs(10);
 /// How often the control socket is looked for; it appears when the login has succeeded.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -306,8 +309,9 @@ impl Link {
         let relay = Relay::new(lines);
         let output = relay.all(stdout, Stream::Stdout);
         let errors = relay.all(stderr, Stream::Stderr);
+        // Boxed, for they are large.
         let relayed = Box::pin(async { tokio::join!(feed, output, errors) });
-        match relay.until_ended(relayed, Box::pin(child.wait())).await {
+        match relay.until_ended(relayed, Box::pin(child.wait()), SILENCE).await {
             Ok(status) => {
                 status.code().ok_or_else(|| io::Error::other("it was killed by a signal"))
             }

@@ -6,10 +6,12 @@ use pve_api::NodeName;
 use pve_api::Vmid;
 use tokio::time::Instant;
 
+use super::commands;
 use super::flow::Failure;
 use super::flow::settle;
 use super::installer::Inner;
 use super::problem::Problem;
+use crate::event::Kind;
 use crate::jobs::Job;
 use crate::jobs::JobId;
 use crate::jobs::Jobs;
@@ -17,8 +19,8 @@ use crate::step::Step;
 
 /// How long a cluster that has just booted may need to become quorate.
 const QUORUM: Duration = Duration::from_mins(5);
-/// How long a command may still be at work: the longest is the import of a disk.
-const COMMANDS: Duration = Duration::from_hours(2);
+/// How often a wait says that it goes on.
+const SAY_SO: Duration = Duration::from_secs(30);
 /// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -33,9 +35,27 @@ pub struct Stray {
     pub job: String,
 }
 
-pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
+/// Waits until no command of the server before is at work on this node, where it left jobs unfinished.
+pub(super) async fn wait_for_commands(cx: &Inner, jobs: &Jobs) {
     cx.ssh.end_left_over().await;
-    wait_for_commands(cx).await;
+    let unfinished = jobs.unfinished();
+    let started = Instant::now();
+    let mut said = started;
+    while cx.exec.left_over() && !unfinished.is_empty() && started.elapsed() < commands::IMPORT {
+        if said.elapsed() >= SAY_SO {
+            said = Instant::now();
+            tracing::info!("a command that the server before has begun is still at work");
+            let text = "waiting for a command that the server before has begun";
+            for job in &unfinished {
+                let step = job.state().step.unwrap_or(Step::CheckingVmid);
+                job.report(step, Kind::Notice(text.to_owned())).await;
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+pub(super) async fn sweep(cx: &Inner, jobs: &Jobs) -> Vec<Stray> {
     futures_util::future::join_all(jobs.unfinished().iter().map(|job| settle_left_over(cx, job)))
         .await;
     let mut strays = Vec::new();
@@ -67,14 +87,6 @@ async fn wait_for_quorum(cx: &Inner) {
     let started = Instant::now();
     while !cx.directory.members().is_ok_and(|members| members.quorate) && started.elapsed() < QUORUM
     {
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Waits until the commands that the server before has begun on this node have ended.
-async fn wait_for_commands(cx: &Inner) {
-    let started = Instant::now();
-    while cx.exec.left_over() && started.elapsed() < COMMANDS {
         tokio::time::sleep(LOOK).await;
     }
 }

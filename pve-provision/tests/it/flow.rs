@@ -12,12 +12,12 @@ use crate::scene::privileges;
 use crate::scene::ticket;
 use crate::server::Reply;
 
-const POST: &str = "POST /nodes/pve1/qemu";
-const PUT: &str = "PUT /nodes/pve1/qemu/105/config";
-const HA: &str = "POST /cluster/ha/resources";
+pub(crate) const POST: &str = "POST /nodes/pve1/qemu";
+pub(crate) const PUT: &str = "PUT /nodes/pve1/qemu/105/config";
+pub(crate) const HA: &str = "POST /cluster/ha/resources";
 const STATUS: &str = "GET /nodes/pve1/tasks/UPID%3Apve1%3A00000997";
 
-fn error(status: u16, reason: &str) -> Reply {
+pub(crate) fn error(status: u16, reason: &str) -> Reply {
     Reply::status(status, reason, &format!(r#"{{"data":null,"message":"{reason}\n"}}"#))
 }
 
@@ -152,33 +152,6 @@ async fn warnings_of_the_task_are_told_and_are_success() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_looked_for_and_never_sent_again() {
-    let task = format!(r#"[{{"upid":"{CREATE}"}}]"#);
-    let theirs = task.replace("root@pam!ci", "other@pve");
-    let tasks = "GET /nodes/pve1/tasks?";
-    for lost in [error(596, "Connection timed out"), Reply::Cut, Reply::Half] {
-        let ran = ran(vec![
-            (POST, lost),
-            (tasks, Reply::data("[]")),
-            (tasks, Reply::data(&theirs)),
-            (tasks, Reply::data(&task)),
-        ])
-        .await;
-        assert_eq!(ran.end, End::Made { warnings: Vec::new() }, "{}", ran.events);
-        assert_eq!(ran.writes, [POST, PUT, HA]);
-    }
-}
-
-#[tokio::test]
-async fn a_lost_answer_without_a_trace_is_an_unknown_end() {
-    let ran = ran(vec![(POST, error(596, "Connection timed out"))]).await;
-    let End::Unknown { failure, resume } = &ran.end else { panic!("{:?}", ran.end) };
-    insta::assert_snapshot!(failure.reason, @"the answer to the request was lost: no task and no VM came of it, but it may still come");
-    assert_eq!((resume, &ran.writes), (&Stage::Create, &vec![POST.to_owned()]));
-    assert!(ran.events.ends_with("Unknown"), "{}", ran.events);
-}
-
-#[tokio::test]
 async fn a_task_that_cannot_be_followed_is_followed_later() {
     let scene = Scene::start("9.1", vec![(STATUS, error(403, "Permission check failed"))]).await;
     let plan = scene.plan(&[]).await;
@@ -260,19 +233,6 @@ async fn ha_without_privilege_or_a_failing_start_leave_the_vm() {
     adding to HA processing [*] putting the VM under HA as stopped
     adding to HA error [-] POST /cluster/ha/resources: not permitted: Permission check failed (/, Sys.Console); on the node: ha-manager add vm:105 --state stopped Vm { vmid: Vmid(105), node: NodeName("pve1") }
     "#);
-}
-
-#[tokio::test]
-async fn what_is_under_ha_already_is_left_and_a_lost_answer_is_looked_up() {
-    let there = error(500, "resource ID 'vm:105' already defined");
-    assert_eq!(ran(vec![(HA, there)]).await.end, End::Made { warnings: Vec::new() });
-    let entry = Reply::data(r#"{"sid":"vm:105","state":"stopped"}"#);
-    let ran = ran(vec![
-        (HA, error(596, "Connection timed out")),
-        ("GET /cluster/ha/resources/vm", entry),
-    ])
-    .await;
-    assert_eq!((ran.end, ran.writes.len()), (End::Made { warnings: Vec::new() }, 3));
 }
 
 #[tokio::test]

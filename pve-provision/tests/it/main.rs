@@ -4,6 +4,8 @@
 
 mod flow;
 mod load;
+mod lost;
+mod rest;
 mod scene;
 #[path = "../../../pve-api/tests/it/server.rs"]
 #[expect(dead_code, reason = "it serves other tests, too")]

@@ -28,6 +28,9 @@ pub(crate) type Departures = Vec<(&'static str, Reply)>;
 
 pub(crate) struct Scene {
     pub(crate) server: Server,
+    left: Arc<Mutex<Departures>>,
+    /// What is added to these once something was asked.
+    later: Arc<Mutex<Option<(&'static str, Departures)>>>,
 }
 
 /// What came of a run.
@@ -41,15 +44,29 @@ pub(crate) struct Ran {
 impl Scene {
     pub(crate) async fn start(release: &'static str, departures: Departures) -> Self {
         let left = Arc::new(Mutex::new(departures));
+        let later = Arc::new(Mutex::new(None::<(&'static str, Departures)>));
+        let (script, next) = (Arc::clone(&left), Arc::clone(&later));
         let server = Server::start(move |seen| {
             let line = seen.line().replacen("/api2/json", "", 1);
-            let mut left = left.lock().unwrap();
+            let mut left = script.lock().unwrap();
+            let added = next.lock().unwrap().take_if(|(pattern, _)| line.starts_with(*pattern));
+            left.extend(added.into_iter().flat_map(|(_, departures)| departures));
             if let Some(place) = left.iter().position(|(pattern, _)| line.starts_with(pattern)) {
                 return left.remove(place).1;
             }
             usual(&line, release)
         });
-        Self { server: server.await }
+        Self { server: server.await, left, later }
+    }
+
+    /// From now on it departs from the usual in these ways, too.
+    pub(crate) fn depart(&self, departures: Departures) {
+        self.left.lock().unwrap().extend(departures);
+    }
+
+    /// From the time on that something is asked it departs in these ways, too.
+    pub(crate) fn depart_after(&self, pattern: &'static str, departures: Departures) {
+        *self.later.lock().unwrap() = Some((pattern, departures));
     }
 
     /// The plan that an empty draft, with these assignments, comes to here.

@@ -1,5 +1,7 @@
 //! Creating a VM, and the script that sets it up.
 
+use std::error::Error as _;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header;
@@ -19,7 +21,10 @@ impl From<PlanError> for Problem {
     fn from(error: PlanError) -> Self {
         match error {
             PlanError::Invalid(invalid) => invalid.into(),
-            PlanError::Nodes(_) => Self::server(StatusCode::INTERNAL_SERVER_ERROR, error),
+            error => {
+                let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+                Self::server(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}{why}"))
+            }
         }
     }
 }

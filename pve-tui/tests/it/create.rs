@@ -32,6 +32,19 @@ impl Ask for Person {
     }
 }
 
+/// A reader that has gone away.
+struct Gone;
+
+impl io::Write for Gone {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+}
+
 struct Said {
     exit: Exit,
     out: String,
@@ -189,6 +202,144 @@ async fn each_end_has_its_code() {
         let said = said(vec![departure], options(&[]), NOBODY).await;
         assert_eq!((said.exit, said.exit.code()), (exit, code), "{}", said.err);
         assert!(!said.err.is_empty());
+    }
+}
+
+/// The departures that lead to each exit, and what is said for them.
+fn ends() -> Vec<(Departures, Options, Exit)> {
+    let error = |status, text: &str| Reply::status(status, text, "");
+    let granted = crate::scene::privileges().replace("SDN.Use", "SDN.Audit");
+    let granted = Reply::data(&format!(r#"{{"/":{{{granted}}}}}"#));
+    let dry = |set| Options { dry_run: true, ..options(set) };
+    let (post, ha) = ("POST /nodes/pve1/qemu", "POST /cluster/ha/resources");
+    vec![
+        (Vec::new(), options(&[]), Exit::Made),
+        (Vec::new(), dry(&[]), Exit::Made),
+        (vec![("GET /access/permissions", granted)], dry(&[]), Exit::Refused),
+        (Vec::new(), options(&["cpu.cores=0"]), Exit::Input),
+        (Vec::new(), options(&["disk.storage=fast"]), Exit::Input),
+        (Vec::new(), Options { yes: false, ..options(&[]) }, Exit::Input),
+        (vec![("GET /nodes", error(403, "no"))], options(&[]), Exit::Refused),
+        (vec![(post, error(500, "storage 'x' does not exist"))], options(&[]), Exit::Refused),
+        (vec![(ha, error(403, "Permission check failed"))], options(&[]), Exit::Incomplete),
+        (
+            vec![("GET /nodes/pve1/tasks/UPID", error(403, "Permission check failed"))],
+            options(&[]),
+            Exit::Unknown,
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn who_reads_it_changes_nothing_about_how_it_ends() {
+    for json in [false, true] {
+        for (departures, options, exit) in ends() {
+            let scene = Scene::start("9.1", departures).await;
+            let directory = tempfile::tempdir().unwrap();
+            let files = Files { directory: directory.path().to_owned() };
+            let mut options = Options { json, ..options };
+            options.place.server = Some(scene.server.address().to_string());
+            options.place.fingerprint = Some(scene.server.identity.fingerprint());
+            let token = format!("root@pam!ci={}", crate::secrets::TOKEN);
+            let secrets = Secrets { token: Some(token.into()), password: None };
+            let (mut person, mut out, mut err) = (NOBODY, Gone, Gone);
+            let ended = create(&options, secrets, &files, &mut person, &mut out, &mut err).await;
+            assert_eq!(ended, exit, "{options:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_end_has_a_last_line_in_json() {
+    for (departures, options, exit) in ends() {
+        let said = said(departures, Options { json: true, ..options }, NOBODY).await;
+        assert_eq!(said.exit, exit);
+        let documents: Vec<serde_json::Value> =
+            said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let last = documents.last().unwrap_or_else(|| panic!("{exit:?}: {}", said.err));
+        let result = last["result"].as_str().unwrap();
+        let fits = match exit {
+            Exit::Made => ["made", "dry run"].contains(&result),
+            Exit::Input => result == "input",
+            Exit::Refused => ["refused", "nothing made", "dry run"].contains(&result),
+            Exit::Incomplete => result == "incomplete",
+            Exit::Unknown => result == "unknown",
+        };
+        assert!(fits, "{exit:?}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_had_is_said_by_a_dry_run() {
+    let refused = || Reply::status(500, "got timeout", "");
+    let departures = || {
+        vec![
+            ("GET /pools", refused()),
+            ("GET /access/permissions", refused()),
+            ("GET /nodes/pve1/network", refused()),
+        ]
+    };
+    let dry = || Options { dry_run: true, ..options(&[]) };
+    let people = said(departures(), dry(), NOBODY).await;
+    let told = people.out.lines().skip_while(|line| *line != "Notes:").collect::<Vec<_>>();
+    insta::assert_snapshot!(told.join("\n"), @"
+    Notes:
+      network.bridge: 'vmbr9' could not be checked: GET /nodes/pve1/network: refused: got timeout
+    Not known:
+      the pools could not be had: GET /pools: refused: got timeout
+      the permissions could not be had: GET /access/permissions: refused: got timeout, so what the account lacks is not known
+      the bridges of pve1 could not be had: GET /nodes/pve1/network: refused: got timeout
+    ");
+    let json = said(departures(), Options { json: true, ..dry() }, NOBODY).await;
+    let document: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(document["failures"].as_array().unwrap().len(), 3, "{document:#}");
+    assert!(document["missing"].is_null(), "it is not known, and not nothing");
+    let made = said(departures(), options(&[]), NOBODY).await;
+    assert!(made.err.contains("note: the pools could not be had"), "{}", made.err);
+}
+
+#[tokio::test]
+async fn numbers_that_are_taken_again_and_again_end_with_a_word() {
+    let taken =
+        || Reply::status(500, "unable to create VM 105 - VM 105 already exists on node 'x'", "");
+    let departures: Departures = (0..30).map(|_| ("POST /nodes/pve1/qemu", taken())).collect();
+    let said = said(departures, options(&[]), NOBODY).await;
+    assert_eq!((said.exit, said.writes.len()), (Exit::Refused, 20));
+    insta::assert_snapshot!(said.err, @"
+    Nothing was made.
+      POST /nodes/pve1/qemu: already exists: unable to create VM 105 - VM 105 already exists on node 'x'
+        take another number
+    ");
+}
+
+#[test]
+fn a_closed_pipe_leaves_the_exit_code_of_the_outcome() {
+    use std::process::Command;
+    use std::process::Stdio;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let scene = runtime.block_on(Scene::start("9.1", Vec::new()));
+    let home = tempfile::tempdir().unwrap();
+    for (set, code) in [("cpu.cores=2", 0), ("disk.storage=fast", 2)] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pve-tui"))
+            .args([
+                "create",
+                "--yes",
+                "--set",
+                set,
+                "--server",
+                &scene.server.address().to_string(),
+            ])
+            .args(["--fingerprint", &scene.server.identity.fingerprint().to_string()])
+            .env_clear()
+            .env("HOME", home.path())
+            .env("PVE_TOKEN", format!("root@pam!ci={}", crate::secrets::TOKEN))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{set}");
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What is measured runs in a process of its own, so that its memory is its own too.
 
+pub mod api;
 pub mod download;
 pub mod fanout;
 pub mod installs;

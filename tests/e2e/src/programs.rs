@@ -20,7 +20,7 @@ pub fn program(name: &str) -> anyhow::Result<PathBuf> {
             return Ok(program);
         }
     }
-    bail!("{name} is not built: run `cargo build --workspace --bins`")
+    bail!("{name} is not built: run `cargo build --workspace --all-targets`")
 }
 
 /// The top directory of the repository that the running program was built from.

@@ -2,6 +2,7 @@
 
 use pve_api::ConfigUpdate;
 use pve_api::Error;
+use pve_api::Property;
 use pve_api::QemuConfig;
 use pve_api::Result;
 use pve_api::property::Vga;
@@ -98,12 +99,12 @@ impl Failure {
 
 fn change() -> ConfigUpdate {
     let mut set = QemuConfig::default();
-    let display = Vga { kind: Some("serial0".to_owned()), ..Vga::default() };
-    set.vga = Some(display.into());
-    // 0 is within the bounds of serial ports.
-    if set.serial.insert(0, "socket").is_err() {
-        tracing::error!("no serial port can be set");
+    let display = Property::new(Vga { kind: Some("serial0".to_owned()), ..Vga::default() });
+    // The text can hold this word, and 0 is within the bounds of serial ports.
+    if display.is_err() || set.serial.insert(0, "socket").is_err() {
+        tracing::error!("no serial console can be set");
     }
+    set.vga = display.ok();
     ConfigUpdate::set(set)
 }
 

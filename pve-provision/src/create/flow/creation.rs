@@ -1,14 +1,10 @@
-//! The create request and its task, and what to make of an answer that was lost.
-
-use std::collections::HashSet;
+//! The create request and its task.
 
 use pve_api::Error;
 use pve_api::Heard;
 use pve_api::TaskExit;
-use pve_api::TaskFilter;
+use pve_api::TaskFailure;
 use pve_api::Upid;
-use tokio::time::Instant;
-use tokio::time::sleep;
 
 use super::End;
 use super::Failure;
@@ -21,7 +17,7 @@ use crate::event::Kind;
 use crate::event::Left;
 use crate::step::Step;
 
-const STEP: Step = Step::CreatingThroughApi;
+pub(super) const STEP: Step = Step::CreatingThroughApi;
 
 impl<R: FnMut(Event) + Send> Run<'_, R> {
     /// Makes the VM; gives the warnings of the task.
@@ -31,7 +27,10 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         }
         self.started(STEP, format!("creating VM {} on {}", self.vmid(), self.node()));
         // Only to tell later tasks from these, should an answer be lost.
-        let before = self.create_tasks().await.unwrap_or_default();
+        let before = match self.create_tasks().await {
+            Ok(before) => before,
+            Err(error) => return Err(self.nothing_made(Failure::of_call(STEP, &error))),
+        };
         match self.client.node(self.node()).create(&self.plan.create).await {
             Ok(upid) => self.follow(&upid).await,
             Err(error) if error.had_no_effect() => {
@@ -40,8 +39,7 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
             }
             Err(error) => {
                 self.notice(STEP, format!("looking for what came of it: {}", explain(&error)));
-                let upid = self.look_for_task(&before).await?;
-                self.follow(&upid).await
+                self.look_or_lose(before).await
             }
         }
     }
@@ -49,27 +47,37 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     /// Waits for the create task; gives its warnings.
     pub(super) async fn follow(&mut self, upid: &Upid) -> Result<Vec<String>, End> {
         match self.watch(STEP, upid).await {
-            Ok(TaskExit::Failed(failure)) => {
-                let mut said = Failure::of_task(STEP, &failure);
-                if failure.already_exists() {
-                    said.remedy = self.other_number().await;
+            Ok(exit) => match exit.into_result() {
+                Ok(warnings) => Ok(self.made(warnings)),
+                Err(failure) => {
+                    let failure = self.of_create_task(&failure).await;
+                    Err(self.nothing_made(failure))
                 }
-                Err(self.nothing_made(said))
-            }
-            Ok(exit) => {
-                let warnings = exit.into_result().unwrap_or_default();
-                for warning in &warnings {
-                    self.notice(STEP, warning);
-                }
-                self.done(STEP, format!("VM {} is made on {}", self.vmid(), self.node()));
-                Ok(warnings)
-            }
+            },
             Err(error) => {
                 let mut failure = Failure::of_call(STEP, &error);
                 failure.reason = format!("the task goes on without us: {}", failure.reason);
                 Err(self.unknown(failure, Stage::Follow(upid.clone())))
             }
         }
+    }
+
+    /// Tells that the VM is made, and what the task warned about.
+    pub(super) fn made(&mut self, warnings: Vec<String>) -> Vec<String> {
+        for warning in &warnings {
+            self.notice(STEP, warning);
+        }
+        self.done(STEP, format!("VM {} is made on {}", self.vmid(), self.node()));
+        warnings
+    }
+
+    /// Why the task failed; a number that was taken is answered with one that is free.
+    pub(super) async fn of_create_task(&mut self, failure: &TaskFailure) -> Failure {
+        let mut said = Failure::of_task(STEP, failure);
+        if failure.already_exists() {
+            said.remedy = self.other_number().await;
+        }
+        said
     }
 
     /// Follows a task and relays its log.
@@ -90,50 +98,8 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         client.task(upid).follow(heard).await
     }
 
-    /// The create tasks for our number that the node knows.
-    async fn create_tasks(&self) -> pve_api::Result<HashSet<Upid>> {
-        let filter = TaskFilter {
-            vmid: Some(self.vmid()),
-            running: true,
-            kind: Some("qmcreate".to_owned()),
-            ..TaskFilter::default()
-        };
-        let tasks = self.client.node(self.node()).tasks(&filter).await?;
-        Ok(tasks.into_iter().map(|task| task.upid).collect())
-    }
-
-    /// Looks for the task of a request whose answer was lost. The number is what the server itself
-    /// goes by, so a task that begins now for our number and by our account is ours.
-    async fn look_for_task(&mut self, before: &HashSet<Upid>) -> Result<Upid, End> {
-        let account = self.client.account();
-        let until = Instant::now() + self.patience.look;
-        loop {
-            let tasks = self.create_tasks().await;
-            let ours = tasks
-                .iter()
-                .flatten()
-                .find(|upid| !before.contains(*upid) && upid.user() == account);
-            if let Some(upid) = ours {
-                self.notice(STEP, "the request was carried out after all");
-                return Ok(upid.clone());
-            }
-            if Instant::now() >= until {
-                let reason = match self.client.cluster().is_free(self.vmid()).await {
-                    Ok(true) => "no task and no VM came of it, but it may still come".to_owned(),
-                    Ok(false) => {
-                        format!("VM ID {} is taken now; by whom is not known", self.vmid())
-                    }
-                    Err(error) => explain(&error),
-                };
-                let reason = format!("the answer to the request was lost: {reason}");
-                return Err(self.unknown(Failure::new(STEP, reason), Stage::Create));
-            }
-            sleep(self.patience.pause).await;
-        }
-    }
-
     /// A refusal, with its complaints at their fields.
-    async fn refused(&mut self, error: &Error) -> Failure {
+    pub(super) async fn refused(&mut self, error: &Error) -> Failure {
         let mut failure = Failure::of_call(STEP, error);
         if matches!(error, Error::AlreadyExists { .. }) {
             failure.remedy = self.other_number().await;
@@ -146,19 +112,21 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         failure
     }
 
-    async fn other_number(&mut self) -> Remedy {
+    pub(super) async fn other_number(&mut self) -> Remedy {
+        // The server's own list lags behind what it has just made.
         let next = self.client.cluster().next_id().await.ok();
+        let next = next.filter(|next| *next != self.vmid());
         if let Some(next) = next {
             self.notice(STEP, format!("VM ID {next} is free"));
         }
         Remedy::TakeNumber(next)
     }
 
-    fn nothing_made(&mut self, failure: Failure) -> End {
+    pub(super) fn nothing_made(&mut self, failure: Failure) -> End {
         End::NothingMade(self.failed(failure, Left::Nothing))
     }
 
-    fn unknown(&mut self, failure: Failure, resume: Stage) -> End {
+    pub(super) fn unknown(&mut self, failure: Failure, resume: Stage) -> End {
         let text = failure.reason.clone();
         self.say(failure.step, Kind::Failed { text, left: Left::Unknown });
         End::Unknown { failure, resume }

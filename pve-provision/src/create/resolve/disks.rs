@@ -35,7 +35,7 @@ const AIO: [(&str, &str); 4] = [
 ];
 
 pub(super) fn resolve(cx: &mut Resolver<'_>) {
-    let count = cx.draft.disks().or_else(|| cx.draft.template().disks()).unwrap_or(1);
+    let count = cx.draft.disks();
     cx.settle(Field::Disks, Rule::of(count as u64));
     if let Some(answer) = cx.answers.0.get_mut(&Field::Disks.into()) {
         answer.value = Value::Number(count as u64);

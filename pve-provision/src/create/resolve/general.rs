@@ -60,14 +60,19 @@ fn vmid(cx: &mut Resolver<'_>) {
     let choices = if cx.draft.said(Field::Vmid.into()).is_some() { Choices::Free } else { choices };
     cx.settle(Field::Vmid, Rule::choice(next, choices).required("a number is needed"));
     let vmid = cx.answers.number(Field::Vmid).and_then(|number| u32::try_from(number).ok());
-    if let Some(vmid) = vmid.and_then(|number| pve_api::Vmid::try_from(number).ok())
-        && cx.facts.is_free(vmid) == Fact::There(&false)
-    {
-        let next = match cx.facts.next_id() {
-            Fact::There(next) if *next != vmid => format!("; {next} is free"),
-            _ => String::new(),
-        };
-        cx.problem(Field::Vmid, format!("{vmid} is taken by another VM or container{next}"));
+    let Some(vmid) = vmid.and_then(|number| pve_api::Vmid::try_from(number).ok()) else { return };
+    match cx.facts.is_free(vmid) {
+        Fact::There(false) => {
+            let next = match cx.facts.next_id() {
+                Fact::There(next) if *next != vmid => format!("; {next} is free"),
+                _ => String::new(),
+            };
+            cx.problem(Field::Vmid, format!("{vmid} is taken by another VM or container{next}"));
+        }
+        Fact::Failed(reason) => {
+            cx.note(Field::Vmid, format!("could not be checked: {reason}"));
+        }
+        _ => {}
     }
 }
 

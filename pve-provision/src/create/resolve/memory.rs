@@ -28,5 +28,6 @@ pub(super) fn resolve(cx: &mut Resolver<'_>) {
     }
     let version = cx.facts.version().there();
     let has_ksm = version.is_none_or(pve_api::Version::has_allow_ksm);
-    cx.settle(Field::Ksm, Rule::of(true).shown(has_ksm));
+    let old = "this version of Proxmox VE cannot switch it off for one VM, so it stays on";
+    cx.settle(Field::Ksm, Rule::of(true).shown(has_ksm).left_out(true, old));
 }

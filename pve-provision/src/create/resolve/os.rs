@@ -7,8 +7,10 @@ use pve_api::Volume;
 
 use super::Choice;
 use super::Choices;
+use super::Origin;
 use super::Resolver;
 use super::Rule;
+use super::grammar;
 use super::iso;
 use crate::create::facts::Fact;
 use crate::create::field::Field;
@@ -107,6 +109,19 @@ pub(super) fn settle_storage(
 fn storage(cx: &mut Resolver<'_>) {
     let wanted = cx.answers.text(Field::Media) == "iso";
     settle_storage(cx, Field::IsoStorage, &Content::Iso, wanted);
+    // Whoever says a volume has said its storage.
+    let key = Key::from(Field::IsoStorage);
+    let said = cx.draft.said(Field::Iso.into()).and_then(|said| grammar::volume(said.text()).ok());
+    if let Some(volume) = said
+        && cx.draft.said(key).is_none()
+        && let Some(answer) = cx.answers.0.get_mut(&key)
+        && wanted
+        && (answer.choices.find(volume.storage()).is_some_and(|choice| choice.unusable.is_none())
+            || matches!(answer.choices, Choices::Failed(_)))
+    {
+        (answer.value, answer.origin) = (Value::from(volume.storage()), Origin::Default);
+        answer.notes.clear();
+    }
 }
 
 fn image(cx: &mut Resolver<'_>) {
@@ -139,19 +154,42 @@ fn image(cx: &mut Resolver<'_>) {
         answer.value = Value::Text(said);
         answer.problems.clear();
     }
+    if let (Fact::Failed(_), true) = (&isos, wanted) {
+        check_unlisted(cx);
+    }
     let is_missing = wanted && cx.answers.text(Field::Iso).is_empty();
     if is_missing && !matches!(isos, Fact::Loading) {
         let storage = cx.answers.text(Field::IsoStorage).to_owned();
         let problem = match (&isos, preset) {
             (Fact::Failed(reason), _) => format!("the images cannot be listed: {reason}"),
             _ if storage.is_empty() => "there is no storage to choose it from".to_owned(),
-            (Fact::Empty, _) => format!("there is no ISO image on '{storage}'"),
+            (Fact::Empty, _) => {
+                format!("there is no ISO image on '{storage}': choose another storage, or no media")
+            }
             (_, Some(preset)) => {
                 format!("there is no '{preset}-…' on '{storage}': choose an image")
             }
             (_, None) => "choose an image, or no media".to_owned(),
         };
         cx.problem(Field::Iso, problem);
+    }
+}
+
+/// An image that is said although the images cannot be listed must be named as the server does.
+fn check_unlisted(cx: &mut Resolver<'_>) {
+    let text = cx.answers.text(Field::Iso).to_owned();
+    let storage = cx.answers.text(Field::IsoStorage).to_owned();
+    match grammar::volume(&text) {
+        _ if text.is_empty() => {}
+        Ok(volume) if volume.storage() == storage => {}
+        Ok(volume) => {
+            let problem = format!("is on '{}', and not on '{storage}'", volume.storage());
+            cx.problem(Field::Iso, problem);
+        }
+        Err(problem) => {
+            let problem = format!("{problem}, and without a list nothing else can be found");
+            cx.problem(Field::Iso, problem);
+        }
     }
 }
 

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const ANSWERS: &str = include_str!("../../../../pve-api/tests/recorded/9.2.jsonl");
+/// What servers of both releases answered.
+const ANSWERS: [(&str, &str); 2] = [
+    ("9.2.11", include_str!("../../../../pve-api/tests/recorded/9.2.jsonl")),
+    ("8.4.9", include_str!("../../../../pve-api/tests/recorded/8.4.jsonl")),
+];
 
 enum Verdict {
     /// These assignments lead to the same request, and to a problem there.
@@ -14,6 +18,10 @@ enum Verdict {
     Unsayable(&'static [&'static str]),
     /// The account lacks a privilege, which is looked at before anything is sent.
     Privilege(&'static [&'static str], &'static str),
+    /// These assignments do not bring this parameter into the request of the release that refused it.
+    NotSent(&'static [&'static str], &'static str),
+    /// The cluster has no quorum, which is a problem at the node.
+    WithoutQuorum,
     /// The wizard has no field for this parameter, or none that takes such a value.
     NoField,
     /// Only the server knows.
@@ -22,44 +30,71 @@ enum Verdict {
 
 use Verdict::NoField;
 use Verdict::NotKnowable;
+use Verdict::NotSent;
 use Verdict::Privilege;
 use Verdict::Problem;
 use Verdict::Unsayable;
+use Verdict::WithoutQuorum;
 
-/// Recorded refusals by their names; the second part were refused by the task.
-const REFUSALS: [(&str, Verdict); 28] = [
-    ("archive-missing", NoField),
-    ("bad-cpu", Problem(&["cpu.type=nosuchcpu"], "cpu.type")),
-    ("bad-disk", Problem(&["disks.0.storage=garbage"], "disks.0.storage")),
-    ("bad-disk2", Unsayable(&["disks.0.size=abc"])),
-    ("bad-params-400", Problem(&["general.name=bad_name!"], "general.name")),
-    ("bad-vmid-400", Unsayable(&["general.vmid=99"])),
-    ("exists", Problem(&["general.vmid=110"], "general.vmid")),
-    ("import-abspath-admin", NoField),
-    ("import-abspath-token", NoField),
-    ("import-from-iso-img", NoField),
-    ("import-size-nonzero", NoField),
-    ("isoonly-storage", Problem(&["disks.0.storage=cephfs"], "disks.0.storage")),
-    ("no-vmid-400", Problem(&["general.vmid="], "general.vmid")),
-    ("noperm-403", Privilege(&[], "VM.Allocate")),
-    ("nosuch-storage", Problem(&["disks.0.storage=nosuch"], "disks.0.storage")),
-    ("pool-op-net", Privilege(&["general.pool=lab"], "SDN.Use")),
-    ("pool-op", Privilege(&["general.pool=lab"], "Datastore.AllocateSpace")),
-    ("rootonly-args", NoField),
-    ("sshkeys-plus", NoField),
-    ("sshkeys-unencoded", NoField),
-    ("unknown-pool", Problem(&["general.pool=nosuch"], "general.pool")),
-    ("vmid-text-400", Unsayable(&["general.vmid=abc"])),
-    ("cdrom-missing", Problem(&["os.iso=local:iso/nosuch.iso"], "os.iso")),
-    ("disabled-storage", Problem(&["disks.0.storage=off"], "disks.0.storage")),
-    ("elsewhere-storage", Problem(&["disks.0.storage=elsewhere"], "disks.0.storage")),
-    ("import-fake-qcow2", NoField),
-    ("import-missing", NoField),
-    ("too-big", NotKnowable("how much the file system below a storage takes in one file")),
+/// Recorded refusals by their names, whether the request was refused or its task failed.
+const REFUSALS: [(&str, Verdict); 50] = [
+    ("qemu-create-archive-missing", NoField),
+    ("qemu-create-bad-cpu", Problem(&["cpu.type=nosuchcpu"], "cpu.type")),
+    ("qemu-create-bad-disk", Problem(&["disks.0.storage=garbage"], "disks.0.storage")),
+    ("qemu-create-bad-disk2", Unsayable(&["disks.0.size=abc"])),
+    ("qemu-create-bad-params-400", Problem(&["general.name=bad_name!"], "general.name")),
+    ("qemu-create-bad-vmid-400", Unsayable(&["general.vmid=99"])),
+    ("qemu-create-exists", Problem(&["general.vmid=110"], "general.vmid")),
+    ("qemu-create-import-abspath-admin", NoField),
+    ("qemu-create-import-abspath-token", NoField),
+    ("qemu-create-import-from-iso-img", NoField),
+    ("qemu-create-import-size-nonzero", NoField),
+    ("qemu-create-isoonly-storage", Problem(&["disks.0.storage=cephfs"], "disks.0.storage")),
+    ("qemu-create-no-vmid-400", Problem(&["general.vmid="], "general.vmid")),
+    ("qemu-create-noperm-403", Privilege(&[], "VM.Allocate")),
+    ("qemu-create-nosuch-storage", Problem(&["disks.0.storage=nosuch"], "disks.0.storage")),
+    ("qemu-create-pool-op-net", Privilege(&["general.pool=lab"], "SDN.Use")),
+    ("qemu-create-pool-op", Privilege(&["general.pool=lab"], "Datastore.AllocateSpace")),
+    ("qemu-create-rootonly-args", NoField),
+    ("qemu-create-sshkeys-plus", NoField),
+    ("qemu-create-sshkeys-unencoded", NoField),
+    ("qemu-create-unknown-pool", Problem(&["general.pool=nosuch"], "general.pool")),
+    ("qemu-create-vmid-text-400", Unsayable(&["general.vmid=abc"])),
+    ("qemu-create-cdrom-missing", Problem(&["os.iso=local:iso/nosuch.iso"], "os.iso")),
+    ("qemu-create-disabled-storage", Problem(&["disks.0.storage=off"], "disks.0.storage")),
+    ("qemu-create-elsewhere-storage", Problem(&["disks.0.storage=elsewhere"], "disks.0.storage")),
+    ("qemu-create-import-fake-qcow2", NoField),
+    ("qemu-create-import-missing", NoField),
+    (
+        "qemu-create-too-big",
+        NotKnowable("how much the file system below a storage takes in one file"),
+    ),
+    ("cl-create-same-id-other-node", Problem(&["general.vmid=110"], "general.vmid")),
+    ("cl-noquorum-create", WithoutQuorum),
+    ("unknown-node-post", Problem(&["general.node=nosuch"], "general.node")),
+    ("w8-create-ha-managed-0", NotSent(&["general.ha=no"], "ha-managed")),
+    ("w8-create-op-ha", NotSent(&["general.pool=lab"], "ha-managed")),
+    ("w8-create-wizard-allow-ksm", NotSent(&["memory.ksm=yes"], "allow-ksm")),
+    ("w8-create-wizard-both", NotSent(&["memory.ksm=no", "general.ha=yes"], "allow-ksm")),
+    ("w8-create-wizard-ha-managed", NotSent(&[], "ha-managed")),
+    ("w8-create-wizard-ha-managed-ticket", NotSent(&["general.ha=yes"], "ha-managed")),
+    ("w8-net-nobridge-create-admin", Problem(&["network.bridge="], "network.bridge")),
+    ("w8-net-nobridge-create-token", Problem(&["network.bridge="], "network.bridge")),
+    ("w8-opt-agent-freeze-fs", NoField),
+    ("w8-opt-amd-sev", NoField),
+    ("w8-opt-arch", NoField),
+    ("w8-opt-cpu-phys-bits", Problem(&["cpu.type=host,guest-phys-bits=40"], "cpu.type")),
+    ("w8-opt-efi-ms-cert", NoField),
+    ("w8-opt-intel-tdx", NoField),
+    ("w8-opt-machine-awbits", Problem(&["system.machine=q35,aw-bits=39"], "system.machine")),
+    ("w8-opt-nested-virt", Problem(&["cpu.type=host,flags=+nested-virt"], "cpu.type")),
+    ("w8-opt-net-hostmtu", NoField),
+    ("w8-opt-tpm-format", NoField),
+    ("w8-opt-virtiofs", NoField),
 ];
 
-fn facts() -> Facts {
-    let mut world = World::default();
+fn facts(version: &'static str) -> Facts {
+    let mut world = World { version, ..World::default() };
     let mut off = storage("off", "dir", "images", &["raw"]);
     off["enabled"] = json!(0);
     world.storages.as_array_mut().unwrap().push(off);
@@ -68,53 +103,78 @@ fn facts() -> Facts {
     facts
 }
 
+/// Recorded create requests that came to nothing, but for those of nobody.
+fn refusals(answers: &str) -> BTreeSet<String> {
+    let answers = answers.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let refused = answers.filter(|answer| {
+        let path = answer["path"].as_str().unwrap();
+        let is_create = answer["method"] == "POST" && path.ends_with("/qemu");
+        let died = answer["exit"].as_str().is_some_and(|exit| exit != "OK");
+        is_create && answer["status"] != 401 && (answer["status"] != 200 || died)
+    });
+    refused.map(|answer| answer["name"].as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
 fn every_recorded_refusal_has_a_verdict() {
-    let listed: BTreeSet<String> =
-        REFUSALS.iter().map(|(name, _)| format!("qemu-create-{name}")).collect();
+    let listed: BTreeSet<String> = REFUSALS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(listed.len(), REFUSALS.len());
-    let mut recorded = BTreeSet::new();
-    for line in ANSWERS.lines() {
-        let answer: Json = serde_json::from_str(line).unwrap();
-        let name = answer["name"].as_str().unwrap();
-        if name.starts_with("qemu-create-") && answer["status"] != 200 {
-            recorded.insert(name.to_owned());
-        }
+    let recorded: BTreeSet<String> =
+        ANSWERS.iter().flat_map(|(_, answers)| refusals(answers)).collect();
+    assert_eq!(listed, recorded);
+    for (version, answers) in ANSWERS {
+        assert!(refusals(answers).len() >= 28, "{version}");
     }
-    assert!(recorded.len() >= 20, "{recorded:?}");
-    let missing: Vec<&String> = recorded.difference(&listed).collect();
-    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
 fn what_was_refused_is_said_beforehand_at_the_right_field() {
-    let facts = facts();
-    for (name, verdict) in &REFUSALS {
-        match verdict {
-            Problem(said, field) => {
-                let answers = resolve(&draft(said), &facts);
-                let fields: Vec<String> =
-                    answers.problems().map(|(key, _)| key.to_string()).collect();
-                assert_eq!(fields, [*field], "{name}");
-                assert!(Plan::new(&answers, &facts).is_err(), "{name}");
-            }
-            Unsayable(said) => {
-                for assignment in *said {
-                    assert!(Draft::default().set(assignment).is_err(), "{name}");
-                }
-            }
-            Privilege(said, privilege) => {
-                let plan = Plan::new(&resolve(&draft(said), &facts), &facts).unwrap();
-                let mut granted = all_privileges();
-                granted.as_object_mut().unwrap().remove(*privilege);
-                let granted = read(&json!({ "/": granted }));
-                let missing = Privileges::new(&plan, &granted, "ops@pve").missing;
-                assert!(!missing.is_empty(), "{name}");
-                assert!(missing.iter().all(|need| need.privileges == [*privilege]), "{name}");
-            }
-            NotKnowable(reason) => assert!(!reason.is_empty()),
-            NoField => {}
+    for (version, answers) in ANSWERS {
+        let refused = refusals(answers);
+        for (name, verdict) in REFUSALS.iter().filter(|(name, _)| refused.contains(*name)) {
+            hold(verdict, version, name);
         }
+    }
+}
+
+fn hold(verdict: &Verdict, version: &'static str, name: &str) {
+    let mut facts = facts(version);
+    match verdict {
+        Problem(said, field) => {
+            let answers = resolve(&draft(said), &facts);
+            let fields: Vec<String> = answers.problems().map(|(key, _)| key.to_string()).collect();
+            assert_eq!(fields, [*field], "{name}");
+            assert!(Plan::new(&answers, &facts).is_err(), "{name}");
+        }
+        Unsayable(said) => {
+            for assignment in *said {
+                assert!(Draft::default().set(assignment).is_err(), "{name}");
+            }
+        }
+        Privilege(said, privilege) => {
+            let plan = Plan::new(&resolve(&draft(said), &facts), &facts).unwrap();
+            let mut granted = all_privileges();
+            granted.as_object_mut().unwrap().remove(*privilege);
+            let granted = read(&json!({ "/": granted }));
+            let missing = Privileges::new(&plan, &granted, "ops@pve").missing;
+            assert!(!missing.is_empty(), "{name}");
+            assert!(missing.iter().all(|need| need.privileges == [*privilege]), "{name}");
+        }
+        NotSent(said, parameter) => {
+            let plan = Plan::new(&resolve(&draft(said), &facts), &facts).unwrap();
+            let names: Vec<String> = plan.parameters().into_iter().map(|(name, _)| name).collect();
+            assert!(!names.iter().any(|name| name == parameter), "{name}");
+        }
+        WithoutQuorum => {
+            let cluster =
+                json!([{ "id": "cluster", "type": "cluster", "name": "lab", "quorate": 0 }]);
+            facts.learn(Query::Cluster, Ok(Found::Cluster(read(&cluster))));
+            let answers = resolve(&Draft::default(), &facts);
+            let fields: Vec<String> = answers.problems().map(|(key, _)| key.to_string()).collect();
+            assert_eq!(fields, ["general.node"], "{name}");
+        }
+        NotKnowable(reason) => assert!(!reason.is_empty()),
+        NoField => {}
     }
 }
 

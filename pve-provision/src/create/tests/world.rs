@@ -64,6 +64,7 @@ pub(crate) fn all_privileges() -> Json {
         "VM.PowerMgmt",
         "Datastore.AllocateSpace",
         "Datastore.Audit",
+        "Pool.Audit",
         "SDN.Use",
         "Sys.Console",
         "Sys.Modify",

@@ -15,7 +15,9 @@ impl Installer {
     /// `qm set --cores`; answers what was set and when it takes effect.
     pub async fn set_cpu(&self, vm: &Found, said: i64) -> Result<String, OperationError> {
         let (cores, clamp) = plan::cpu_within(said, &self.0.settings.limits);
-        if let Some(why) = self.0.baseline.survey().await.lacks_cores(&vm.node, cores) {
+        let sockets = vm.config.get("sockets").and_then(|value| value.parse().ok()).unwrap_or(1);
+        let all = cores.saturating_mul(sockets);
+        if let Some(why) = self.0.baseline.survey().await.lacks_cores(&vm.node, all) {
             return Err(OperationError::Invalid(why));
         }
         self.0.qm.run(&vm.node, commands::set_cores(vm.vmid, cores), None).await?;

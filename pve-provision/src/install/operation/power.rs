@@ -1,6 +1,5 @@
 //! Start, reboot and migration with events; stop, shutdown and destroy without.
 
-use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ use crate::step::Step;
 
 /// How long a VM may need to be running, where no address tells more.
 const RUNNING: Duration = Duration::from_mins(1);
-/// How long the HA manager may need: it looks every ten seconds, and a migration takes its time.
+/// How long the HA manager may need to stop a VM: it looks every ten seconds, and asks the guest first.
 const HA_MANAGER: Duration = Duration::from_mins(5);
 /// Between two looks at a VM's status.
 const LOOK: Duration = Duration::from_secs(1);
@@ -71,13 +70,14 @@ impl Installer {
         self.0.qm.run(&vm.node, commands::force_stop(vm.vmid), None).await?;
         self.0.until_stopped(vm).await?;
         // The stop may have waited for a lock, and the number may be another VM's by now.
-        if self.find(vm.vmid)?.config.job() != vm.config.job() {
+        let found = self.find(vm.vmid)?;
+        if found.config.job() != vm.config.job() {
             return Err(OperationError::Failed(format!(
                 "VM {} has become another VM meanwhile; it was not touched",
                 vm.vmid
             )));
         }
-        self.0.qm.run(&vm.node, commands::destroy(vm.vmid), None).await?;
+        self.0.qm.run(&found.node, commands::destroy(vm.vmid), None).await?;
         Ok(())
     }
 }
@@ -89,7 +89,12 @@ impl Inner {
             return Ok(());
         }
         let give_up = Instant::now() + HA_MANAGER;
-        while self.qm.status(&vm.node, vm.vmid).await? != "stopped" {
+        loop {
+            // It may be moved meanwhile.
+            let found = self.find(vm.vmid)?;
+            if self.qm.status(&found.node, vm.vmid).await? == "stopped" {
+                return Ok(());
+            }
             if Instant::now() >= give_up {
                 return Err(OperationError::Failed(format!(
                     "the HA manager was asked to stop VM {}, which still runs after {} s: see 'ha-manager status'",
@@ -99,7 +104,6 @@ impl Inner {
             }
             tokio::time::sleep(LOOK).await;
         }
-        Ok(())
     }
 
     /// What cannot be read is taken for no, as it is on a cluster without HA.
@@ -107,16 +111,26 @@ impl Inner {
         self.directory.is_ha_managed(vm.vmid).unwrap_or_default()
     }
 
-    /// Whether a VM is on `target`; the HA manager migrates when it comes to it.
-    async fn has_moved(&self, vm: &Found, target: &NodeName) -> io::Result<bool> {
-        let give_up = Instant::now() + HA_MANAGER;
-        loop {
-            let there = self.directory.config(target, vm.vmid)?.is_some();
-            if there || !self.is_ha_managed(vm) || Instant::now() >= give_up {
-                return Ok(there);
+    /// Waits until a VM is on `target` that the HA manager migrates when it comes to it.
+    async fn until_moved(&self, vm: &Found, target: &NodeName) -> Result<(), Problem> {
+        let unreadable = || Problem::file("read the VM's configuration");
+        let give_up = Instant::now() + commands::MIGRATE;
+        while self.directory.config(target, vm.vmid).map_err(unreadable())?.is_none() {
+            if !self.is_ha_managed(vm) {
+                return Err(Problem::Refused(format!(
+                    "qm migrate reported success, but VM {} is not on {target}",
+                    vm.vmid
+                )));
+            }
+            if Instant::now() >= give_up {
+                return Err(Problem::Refused(format!(
+                    "the HA manager was asked to migrate VM {}, which is not on {target} yet: see 'ha-manager status'",
+                    vm.vmid
+                )));
             }
             tokio::time::sleep(LOOK).await;
         }
+        Ok(())
     }
 
     pub(super) async fn operate(&self, vm: Found, operation: Operation, job: &Job) {
@@ -197,14 +211,8 @@ impl Run<'_> {
                 async |lines| self.cx.qm.run(&vm.node, line, Some(&lines)).await,
             )
             .await?;
-            let moved = self.cx.has_moved(vm, &target).await;
-            if moved.map_err(Problem::file("read the VM's configuration"))? {
-                return Ok(((), format!("VM {} is on {target}", vm.vmid)));
-            }
-            Err(Problem::Refused(format!(
-                "qm migrate reported success, but VM {} is not on {target}",
-                vm.vmid
-            )))
+            self.unless_cancelled(self.cx.until_moved(vm, &target)).await?;
+            Ok(((), format!("VM {} is on {target}", vm.vmid)))
         })
         .await
     }

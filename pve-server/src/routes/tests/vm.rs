@@ -172,7 +172,7 @@ async fn more_cores_than_the_node_has_are_not_set() {
     fill(&server);
     let rows = [("120/set/cpu", r#"{"cpu":9}"#), ("120/set/cpu", r#"{"cpu":8}"#)];
     insta::assert_snapshot!(table(&server, &rows).await, @r#"
-    120/set/cpu {"cpu":9}: 400 {"success":false,"message":"please check your input: cpu 9 is more than pve1 has (8 threads): ask for fewer, or for another node"}
+    120/set/cpu {"cpu":9}: 400 {"success":false,"message":"please check your input: cpu 9 is more than pve1 has (8 threads): ask for fewer, or use another node"}
     120/set/cpu {"cpu":8}: 200 VM 120: cpu 8, from its next start on
     "#);
     assert_eq!(asked(&server), "set 120 --cores 8\nstatus 120\n");
@@ -192,6 +192,37 @@ async fn the_ha_manager_is_waited_for() {
     let answers = table(&server, &[("120/stop", ""), ("121/stop", "")]).await;
     assert_eq!(answers, "120/stop : 200 VM 120 is stopped\n121/stop : 200 VM 121 is stopped\n");
     assert_eq!(asked(&server), "stop 120\nstatus 120\nstatus 120\nstop 121\n");
+}
+
+#[tokio::test]
+async fn a_migration_by_the_ha_manager_is_waited_for() {
+    let server = server();
+    let pve = server.directory.path().join("pve");
+    fs::create_dir_all(pve.join("nodes/pve2/qemu-server")).unwrap();
+    fs::create_dir(pve.join("ha")).unwrap();
+    fs::write(pve.join("ha/resources.cfg"), "vm: 120\n").unwrap();
+    let members = r#"{"nodename": "pve1", "version": 2,
+        "cluster": {"name": "c", "version": 2, "nodes": 2, "quorate": 1},
+        "nodelist": {"pve1": {"id": 1, "online": 1, "ip": "192.0.2.11"},
+                     "pve2": {"id": 2, "online": 1, "ip": "192.0.2.12"}}}"#;
+    fs::write(pve.join(".members"), members).unwrap();
+    let script = "[ \"$1\" = migrate ] || exit 0\n\
+        cd \"$HOME/pve/nodes\"\n\
+        (sleep 1; mv pve1/qemu-server/120.conf pve2/qemu-server/) > /dev/null 2>&1 &\n";
+    stand_in(&server, "qm", script);
+    let request = json("/api/vm/120/set/node", r#"{"node":"pve2"}"#);
+    let response = router(server.app.clone()).oneshot(request).await.unwrap();
+    insta::assert_snapshot!(text(response).await, @r#"
+    id: 0
+    data: {"step":"VM operation > migrating VM","status":"processing","message":"[*] migrating VM 120 from pve1 to pve2"}
+
+    id: 1
+    data: {"step":"VM operation > migrating VM","status":"success","message":"[+] VM 120 is on pve2"}
+
+    id: 2
+    event: close
+    data: {}
+    "#);
 }
 
 #[tokio::test]

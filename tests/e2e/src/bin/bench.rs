@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use clap::Subcommand;
+use pve_e2e::bench::api;
 use pve_e2e::bench::download;
 use pve_e2e::bench::fanout;
 use pve_e2e::bench::installs;
@@ -29,6 +30,12 @@ enum Role {
     Fetch { base: String, directory: PathBuf },
     /// Installs, within a network namespace.
     Installs,
+    /// Serves the API of a cluster.
+    Api,
+    /// Makes calls to it in a row.
+    Gets { cluster: String },
+    /// Makes slow calls to it at once.
+    SlowCalls { first: u32, cluster: String },
     /// Measures the wizard alone.
     Tui,
     /// Serves one job.
@@ -43,6 +50,12 @@ async fn main() -> anyhow::Result<()> {
         Some(Role::Fetch { base, directory }) => {
             let (seconds, memory) = download::fetch(&base, &directory).await?;
             println!("{seconds} {memory}");
+            Ok(())
+        }
+        Some(Role::Api) => api::serve(|line| println!("{line}")).await,
+        Some(Role::Gets { cluster }) => api::gets(&cluster).await,
+        Some(Role::SlowCalls { first, cluster }) => {
+            println!("{}", api::slow_at_once(first, &cluster).await?);
             Ok(())
         }
         Some(Role::Installs) => installs::within(|figure| println!("{}", figure.line())).await,
@@ -64,6 +77,7 @@ async fn measure() -> anyhow::Result<()> {
     let figures = [
         start::measure()?,
         download::measure(&own)?,
+        api::measure(&own)?,
         fanout::measure(&own).await?,
         tui::measure().await?,
     ];

@@ -4,6 +4,8 @@
 
 mod documents;
 mod durability;
+mod examples;
+mod flow;
 mod install;
 mod scenarios;
 mod scripts;

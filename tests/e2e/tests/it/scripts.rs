@@ -55,7 +55,7 @@ fn backports_that_the_mirror_has_dropped_are_left_out() {
     ];
     fs::write(&old, lines.join("\n") + "\n").unwrap();
     let new = apt.join("sources.list.d/debian.sources");
-    fs::write(&new, "Types: deb\nSuites: trixie trixie-updates trixie-backports\n").unwrap();
+    fs::write(&new, "Types: deb\nSuites: trixie trixie-backports trixie-updates\n\nTypes: deb-src\nSuites: trixie-backports\n").unwrap();
 
     let output = run(directory.path());
     let said = String::from_utf8(output.stdout).unwrap();
@@ -70,5 +70,9 @@ fn backports_that_the_mirror_has_dropped_are_left_out() {
     insta::assert_snapshot!(fs::read_to_string(new).unwrap(), @"
     Types: deb
     Suites: trixie trixie-updates
+
+    Types: deb-src
+    Suites:
+    Enabled: no
     ");
 }

@@ -199,18 +199,47 @@ fn every_field_stands_in_the_documentation() {
     }
 }
 
-/// The lines of the specification's page that say something, without the marks of lists.
+/// The sentences and bullets of the specification's page, without the marks of lists.
 fn sentences() -> Vec<String> {
     let page = repository().join("pve-provision/src/create/tests/specification/wizard.md");
     let page = fs::read_to_string(page).unwrap();
-    let lines = page.lines().map(|line| line.trim().trim_start_matches("- ").trim().to_owned());
-    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+    let lines = page.lines().map(|line| line.trim().trim_start_matches("- ").trim());
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.flat_map(parted).collect()
 }
 
-/// The rows of the table: the line of the page, and what shows it.
+/// A line by its sentences: each begins with a capital after a full stop.
+fn parted(line: &str) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for part in line.split_inclusive(". ") {
+        match sentences.last_mut() {
+            Some(last)
+                if last.ends_with("e.g. ")
+                    || !part.starts_with(|first: char| first.is_ascii_uppercase()) =>
+            {
+                last.push_str(part);
+            }
+            _ => sentences.push(part.to_owned()),
+        }
+    }
+    sentences.iter().map(|sentence| sentence.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn a_line_is_parted_at_its_full_stops() {
+    let parts = |line| parted(line).join("|");
+    assert_eq!(
+        parts("One. Two e.g. SCSI0, 2.6 Kernel. Three"),
+        "One.|Two e.g. SCSI0, 2.6 Kernel.|Three"
+    );
+    assert_eq!(parts("ruff check .., and format .. . x"), "ruff check .., and format .. . x");
+}
+
+/// The rows of the table: the sentence of the page, and what shows it.
 fn rows() -> Vec<(String, String)> {
     let page = fs::read_to_string(repository().join("docs/reference/wizard.md")).unwrap();
-    let table = page.lines().skip_while(|line| !line.starts_with("| Line of the specification"));
+    let table =
+        page.lines().skip_while(|line| !line.starts_with("| Sentence of the specification"));
     let rows = table.skip(2).take_while(|line| line.starts_with('|')).map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         assert_eq!(cells.len(), 2, "{line}");
@@ -220,7 +249,7 @@ fn rows() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_line_of_the_wizards_page_is_mapped_in_its_order() {
+fn every_sentence_of_the_wizards_page_is_mapped_in_its_order() {
     let mapped: Vec<String> = rows().into_iter().map(|(line, _)| line).collect();
     assert_eq!(mapped, sentences());
 }

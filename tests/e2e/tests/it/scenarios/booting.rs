@@ -151,7 +151,11 @@ fn initialization() -> Vec<Row> {
         row("the init script exits 3", Day::new().guest(ending(End::Code(3))).and_again().run()),
         row(
             "the init script leaves a process behind",
-            Day::new().guest(ending(End::LeavesProcess(0))).patience(hasty()).run(),
+            // Less than the hour that scripts have, more than a silence that ends the wait.
+            Day::new()
+                .guest(ending(End::LeavesProcess(0)))
+                .patience(Patience { script: Duration::from_mins(1), ..hasty() })
+                .run(),
         ),
         row("the init script is killed", Day::new().guest(ending(End::Killed)).run()),
         row(
