@@ -77,8 +77,10 @@ pub(crate) fn wrapped_command(command: &str, width: usize) -> Vec<String> {
                 cuts.push(at);
             }
         }
-        let between_words = cuts.iter().rev().find(|at| rest[**at..].starts_with(' '));
-        let Some(at) = between_words.or(cuts.last()).copied() else { break };
+        // An option stays with its value where that can be.
+        let last = |start: &str| cuts.iter().rev().find(|at| rest[**at..].starts_with(start));
+        let at = last(" --").or_else(|| last(" ")).or(cuts.last());
+        let Some(at) = at.copied() else { break };
         let (line, left) = rest.split_at(at);
         rest = left;
         lines.push(format!("{line}{}\\", if rest.starts_with(' ') { " " } else { "" }));
