@@ -29,6 +29,7 @@ pub(crate) use row::Row;
 pub(crate) use row::State;
 pub(crate) use text::clipped;
 pub(crate) use text::wrapped;
+pub(crate) use text::wrapped_command;
 
 /// A form: where the focus is, and what is being done there.
 #[derive(Clone)]

@@ -277,8 +277,7 @@ const PASSWORD: &str = "not accepted: user, realm or password is wrong, or the a
                         expired or locked; the server does not tell which";
 const TOKEN: &str =
     "not accepted: the token's name or secret is wrong, or it is disabled or expired";
-const CODE: &str = "not accepted: a code works once and not for long, and a few wrong ones in a row \
-                    lock this factor";
+const CODE: &str = "not accepted: a code works once, and not for long";
 
 /// A refusal in words by which a person can act.
 fn refused(error: &Error, unauthorized: &str) -> Reply {

@@ -8,6 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::text::Span;
+use ratatui::widgets::Borders;
 use ratatui::widgets::Paragraph;
 
 use crate::app::Model;
@@ -22,6 +23,7 @@ use crate::form::clipped;
 use crate::form::draw_rule;
 use crate::form::popup;
 use crate::form::wrapped;
+use crate::form::wrapped_command;
 use crate::hints;
 use crate::keys::BINDINGS;
 use crate::progress;
@@ -192,6 +194,8 @@ fn draw_progress(
     form::draw_rows(frame, choices, &progress.form, &rows, theme, drawn);
 }
 
+/// A text above everything else, as wide as the screen; nothing beside it gets in the way of
+/// somebody who copies it.
 fn scrolled(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -201,15 +205,14 @@ fn scrolled(
     drawn: &mut Drawn,
 ) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = popup(frame, area, WIDTH, height, title, drawn);
+    let borders = Borders::TOP | Borders::BOTTOM;
+    let inside = popup(frame, area, area.width, height, borders, title, drawn);
     let part = drawn::Part::of(lines.len(), inside.height, scroll);
     drawn.text = part;
     let shown: Vec<Line<'_>> = lines.into_iter().skip(part.first).take(part.height).collect();
     frame.render_widget(Paragraph::new(shown), inside);
-    let text = more(part.first, part.below());
-    let width = u16::try_from(text.len()).unwrap_or(u16::MAX).min(inside.width);
-    let corner = Rect { x: inside.right() - width, y: inside.bottom(), width, height: 1 };
-    frame.render_widget(Line::raw(text), corner);
+    let below = Rect { y: inside.bottom(), height: 1, ..inside };
+    draw_rule(frame, below, &more(part.first, part.below()));
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize, drawn: &mut Drawn) {
@@ -224,12 +227,13 @@ fn help(frame: &mut Frame<'_>, area: Rect, scroll: usize, drawn: &mut Drawn) {
 
 fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model, drawn: &mut Drawn) {
     let Some(wizard) = &model.wizard else { return };
-    let width = usize::from(WIDTH) - 2;
+    let width = usize::from(area.width);
     let mut lines = Vec::new();
     let mut say = |text: &str, style: Style| {
         lines.extend(wrapped(text, width).into_iter().map(|line| Line::styled(line, style)));
     };
     let (normal, title) = (Style::new(), Theme::title());
+    let command = |line: &String| wrapped_command(line, width).join("\n");
     match &wizard.sheet.plan {
         Ok(plan) => {
             say(&format!("POST /nodes/{}/qemu", plan.node), title);
@@ -237,9 +241,9 @@ fn request(frame: &mut Frame<'_>, area: Rect, scroll: usize, model: &Model, draw
                 say(&format!("  {name}={value}"), normal);
             }
             say("The same by pvesh, on any node", title);
-            plan.pvesh_lines().iter().for_each(|line| say(line, normal));
+            plan.pvesh_lines().iter().for_each(|line| say(&command(line), normal));
             say(&format!("The same by qm, on {}", plan.node), title);
-            plan.qm_lines().iter().for_each(|line| say(line, normal));
+            plan.qm_lines().iter().for_each(|line| say(&command(line), normal));
         }
         Err(not_ready) => {
             say("There is no request yet:", title);
@@ -254,7 +258,7 @@ fn leave(frame: &mut Frame<'_>, area: Rect, loss: &str, drawn: &mut Drawn) {
     lines.push(String::new());
     lines.push("Enter leaves, Esc stays.".to_owned());
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = popup(frame, area, 60, height, "Leave?", drawn);
+    let inside = popup(frame, area, 60, height, Borders::ALL, "Leave?", drawn);
     let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
     frame.render_widget(Paragraph::new(lines), inside);
 }

@@ -9,6 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::text::Span;
 use ratatui::widgets::Block;
+use ratatui::widgets::Borders;
 use ratatui::widgets::Clear;
 use ratatui::widgets::Paragraph;
 use tui_input::Input;
@@ -248,7 +249,8 @@ fn detail<K: Clone + PartialEq>(
     }
     let width = value_width(area);
     let whole = &row.shown;
-    if Span::raw(whole).width() > room(row, width, word(row).is_empty()) {
+    let told = || row.problems.iter().chain(&row.notes).any(|text| text.contains(whole));
+    if Span::raw(whole).width() > room(row, width, word(row).is_empty()) && !told() {
         say(" ", whole, Style::new());
     }
     if let (Kind::Choice { chosen, choices, .. }, true) = (&row.kind, form.is_browsing()) {
@@ -276,6 +278,7 @@ pub(crate) fn popup(
     area: Rect,
     width: u16,
     height: u16,
+    borders: Borders,
     title: &str,
     drawn: &mut Drawn,
 ) -> Rect {
@@ -283,7 +286,8 @@ pub(crate) fn popup(
         Constraint::Length(width.min(area.width)),
         Constraint::Length(height.min(area.height)),
     );
-    let block = Block::bordered().title(Line::styled(format!(" {title} "), Theme::title()));
+    let block =
+        Block::new().borders(borders).title(Line::styled(format!(" {title} "), Theme::title()));
     let inside = block.inner(place);
     frame.render_widget(Clear, place);
     frame.render_widget(block, place);

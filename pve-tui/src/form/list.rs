@@ -8,6 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::text::Span;
+use ratatui::widgets::Borders;
 use ratatui::widgets::Paragraph;
 
 use super::draw::first_shown;
@@ -43,7 +44,7 @@ pub(super) fn draw_picker<K>(
     } else {
         row.label.to_string()
     };
-    let inside = popup(frame, area, WIDTH, height, &title, drawn);
+    let inside = popup(frame, area, WIDTH, height, Borders::ALL, &title, drawn);
     let [top, list, bottom] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)])
             .areas(inside);

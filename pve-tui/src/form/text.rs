@@ -58,9 +58,61 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A command for a shell in lines that are no wider than there is room, each but the last with a
+/// backslash at its end, so that what is copied from the screen is the same command.
+pub(crate) fn wrapped_command(command: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(2).max(1);
+    let mut lines = Vec::new();
+    let mut rest = command;
+    while Span::raw(rest).width() > width {
+        let mut quoted = false;
+        let mut cuts = Vec::new();
+        for (at, c) in rest.char_indices() {
+            if Span::raw(&rest[..at]).width() > room {
+                break;
+            }
+            quoted ^= c == '\'';
+            // Within quotes a backslash would be one.
+            if !quoted && at > 0 {
+                cuts.push(at);
+            }
+        }
+        // An option stays with its value where that can be.
+        let last = |start: &str| cuts.iter().rev().find(|at| rest[**at..].starts_with(start));
+        let at = last(" --").or_else(|| last(" ")).or(cuts.last());
+        let Some(at) = at.copied() else { break };
+        let (line, left) = rest.split_at(at);
+        rest = left;
+        lines.push(format!("{line}{}\\", if rest.starts_with(' ') { " " } else { "" }));
+        rest = rest.strip_prefix(' ').unwrap_or(rest);
+    }
+    lines.push(rest.to_owned());
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_is_copied_in_lines_is_the_same_command() {
+        let commands = [
+            "qm set 105 --serial0 socket --vga serial0",
+            "qm create 105 --ide2 'local:iso/a b c d e f g.iso,media=cdrom' --cores 2",
+            "pvesh create /nodes/a-very-long-name-of-a-node-that-has-no-blank/qemu --vmid 105",
+            "a",
+        ];
+        for command in commands {
+            for width in 20..90 {
+                let lines = wrapped_command(command, width);
+                // A shell takes a backslash and the end of its line away.
+                let text = lines.join("\n").replace("\\\n", "");
+                assert_eq!(text, command);
+                let long = lines.iter().filter(|line| Span::raw(*line).width() > width);
+                assert!(long.count() == 0 || command.contains('\''), "{lines:?}");
+            }
+        }
+    }
 
     #[test]
     fn text_is_broken_between_words_and_words_only_where_they_must() {

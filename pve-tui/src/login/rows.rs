@@ -142,9 +142,9 @@ fn credentials(sheet: &Sheet) -> Vec<Row<'_, Entry>> {
 }
 
 fn realm(sheet: &Sheet) -> Row<'_, Entry> {
-    let failed = matches!(sheet.realms_state, State::Failed(_));
-    let kind =
-        Kind::Choice { chosen: &sheet.realm, choices: &sheet.realms, none: None, free: failed };
+    // Without a list somebody may still know it.
+    let free = matches!(sheet.realms_state, State::Failed(_) | State::Empty);
+    let kind = Kind::Choice { chosen: &sheet.realm, choices: &sheet.realms, none: None, free };
     let label = sheet.realms.iter().find(|realm| realm.value == sheet.realm);
     let shown = label.map_or_else(|| sheet.realm.clone(), |realm| realm.label.clone());
     let row = Row::new(Entry::Realm, "Realm", kind).showing(shown);

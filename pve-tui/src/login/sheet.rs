@@ -122,7 +122,7 @@ impl Sheet {
                 let has = |name: &str| {
                     self.realms.iter().any(|realm| realm.value == name && realm.unusable.is_none())
                 };
-                if !has(&self.realm) {
+                if !self.realms.is_empty() && !has(&self.realm) {
                     let first = self.realms.iter().find(|realm| realm.unusable.is_none());
                     let pam = has("pam").then_some("pam");
                     let realm = pam.or(first.map(|realm| realm.value.as_str()));

@@ -118,6 +118,24 @@ fn pam_is_preselected_and_a_realm_that_needs_a_browser_cannot_be_taken() {
 }
 
 #[test]
+fn realms_that_are_not_there_or_could_not_be_had_are_told() {
+    let cases = [
+        ("login-realms-loading", None),
+        ("login-realms-empty", Some(Ok(Vec::new()))),
+        ("login-realms-error", Some(Err("GET /access/domains: interrupted".to_owned()))),
+    ];
+    for (name, answer) in cases {
+        let mut pilot = named();
+        pilot.shows(PIN, true);
+        if let Some(answer) = answer {
+            pilot.send(Message::Realms(at("pve1.example.org"), answer));
+        }
+        pilot.press("Up");
+        insta::assert_snapshot!(name, pilot.screen());
+    }
+}
+
+#[test]
 fn a_refused_login_says_so_and_forgets_the_password() {
     let mut pilot = named();
     pilot.trusted();
@@ -282,6 +300,7 @@ fn an_account_may_be_typed_whole_whatever_became_of_the_realms() {
         // No realm: a part of the name, as directories have them.
         assert_eq!(account("ops@example.org", before, Ok(realms())), "ops@example.org@pam");
         assert_eq!(account("root@pam", before, Ok(Vec::new())), "root@pam");
+        assert_eq!(account("root", before, Ok(Vec::new())), "root@pam");
     }
 }
 

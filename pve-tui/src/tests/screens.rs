@@ -40,6 +40,11 @@ const STATES: &[State] = &[
     ("disk-error", || World::failing(&["Storages"]), "PgDn PgDn PgDn Enter Down Down"),
     ("cpu-default", World::default, "PgDn PgDn PgDn PgDn"),
     ("cpu-loading", || World::silent(&["CpuModels"]), "PgDn PgDn PgDn PgDn Down Down"),
+    (
+        "cpu-empty",
+        || World { cpu_models: json!([]), ..World::default() },
+        "PgDn PgDn PgDn PgDn Down Down",
+    ),
     ("cpu-error", || World::failing(&["CpuModels"]), "PgDn PgDn PgDn PgDn Down Down"),
     ("memory-default", World::default, "PgDn PgDn PgDn PgDn PgDn"),
     ("memory-without-ballooning", World::default, "PgDn PgDn PgDn PgDn PgDn Down Down Space"),

@@ -17,6 +17,7 @@ pub(super) struct World {
     pub(super) isos: Vec<String>,
     pub(super) bridges: Json,
     pub(super) pools: Json,
+    pub(super) cpu_models: Json,
     pub(super) permissions: Json,
     /// Queries that fail, by the first word of their debug text, with the reason.
     pub(super) failing: BTreeMap<&'static str, &'static str>,
@@ -80,6 +81,12 @@ impl Default for World {
                 { "iface": "vmbr9", "type": "bridge", "comments": "guests" },
             ]),
             pools: json!([{ "poolid": "lab", "comment": "for trying things" }]),
+            cpu_models: json!([
+                { "name": "qemu64", "vendor": "default" },
+                { "name": "host", "vendor": "default" },
+                { "name": "EPYC", "vendor": "AuthenticAMD" },
+                { "name": "x86-64-v2-AES", "vendor": "default" },
+            ]),
             permissions: granted(&[]),
             failing: BTreeMap::new(),
             silent: Vec::new(),
@@ -142,12 +149,7 @@ impl World {
                 Found::Isos(read(&isos.collect::<Vec<_>>().into()))
             }
             Query::Bridges(_) => Found::Bridges(read(&self.bridges)),
-            Query::CpuModels(_) => Found::CpuModels(read(&json!([
-                { "name": "qemu64", "vendor": "default" },
-                { "name": "host", "vendor": "default" },
-                { "name": "EPYC", "vendor": "AuthenticAMD" },
-                { "name": "x86-64-v2-AES", "vendor": "default" },
-            ]))),
+            Query::CpuModels(_) => Found::CpuModels(read(&self.cpu_models)),
         }))
     }
 }

@@ -45,7 +45,12 @@ fn button(sheet: &Sheet) -> Row<'_, Place> {
         Ok(plan) => {
             let name = sheet.answers.text(Field::Name);
             let name = if name.is_empty() { String::new() } else { format!(" '{name}'") };
-            row.showing(format!("VM {}{name} on {}", plan.vmid(), plan.node))
+            let lacking = match sheet.privileges.missing.len() {
+                0 => String::new(),
+                1 => ", but a privilege is missing".to_owned(),
+                count => format!(", but {count} privileges are missing"),
+            };
+            row.showing(format!("VM {}{name} on {}{lacking}", plan.vmid(), plan.node))
         }
         Err(not_ready) => {
             let (problems, loading) = (not_ready.problems.len(), not_ready.loading.len());

@@ -99,6 +99,28 @@ async fn a_vm_is_made_by_pressing_keys_and_the_terminal_is_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_away_is_passed_over_for_another_of_its_cluster() {
+    let sim = wizard::cluster(Config::default()).await.unwrap();
+    let url = sim.https_url().unwrap();
+    let address = url.trim_start_matches("https://");
+    tokio::task::block_in_place(|| {
+        // Nobody listens at the first one.
+        let servers = format!("127.0.0.1:1,{address}");
+        let mut pty = Pty::start(program("pve-tui").unwrap(), &["--server", &servers], &[]);
+        trust(&mut pty, &sim);
+        log_in(&mut pty, "root");
+        pty.until_text("[General]");
+        pty.until_text(&format!("root@pam at {address}"));
+        pty.until_text("pve1");
+        pty.press(CTRL_C);
+        assert_eq!(pty.end(), 0);
+        let kept = texts(pty.home.path());
+        assert!(kept.contains(&format!("{address},127.0.0.1:1 root@pam")), "{kept}");
+        assert!(kept.contains(&format!("{address} {}", sim.fingerprint())), "{kept}");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_second_factor_a_console_that_failed_is_set_by_trying_again() {
     let config = Config::default();
     let careful = config.accounts.iter().find(|account| account.totp.is_some()).unwrap().clone();
