@@ -81,11 +81,11 @@ impl Listener for Port {
         loop {
             // The one of axum goes on after errors such as a lack of descriptors.
             let (stream, peer) = Listener::accept(&mut self.listener).await;
-            match self.admitted(stream, peer) {
-                Some(connection) => return (connection, peer),
-                // Nobody's log is to be filled by them.
-                None => tracing::debug!(%peer, "one connection too many of those who may not call"),
+            if let Some(connection) = self.admitted(stream, peer) {
+                return (connection, peer);
             }
+            // Nobody's log is to be filled by them.
+            tracing::debug!(%peer, "one connection too many of those who may not call");
         }
     }
 
