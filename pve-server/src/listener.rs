@@ -168,9 +168,9 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let port = Port::new(listener, access);
         let connection = async |host| {
-            let _client = TcpStream::connect(address).await.unwrap();
+            let client = TcpStream::connect(address).await.unwrap();
             let (stream, _) = port.listener.accept().await.unwrap();
-            port.admitted(stream, SocketAddr::from((host, 1))).map(|taken| (taken, _client))
+            port.admitted(stream, SocketAddr::from((host, 1))).map(|taken| (taken, client))
         };
         let (stranger, friend) = ([127, 0, 0, 3], [127, 0, 0, 2]);
         let mut taken = Vec::new();

@@ -47,8 +47,13 @@ async fn keep(cx: &Inner, job: &Job, step: Step, why: String, vmid: Vmid, claime
             fail(job, step, text, Left::Vm { vmid, node }).await;
         }
         Ok(None) => {
-            fail(job, step, format!("{why}; VM {vmid} is gone from the cluster"), Left::Nothing)
-                .await;
+            fail(
+                job,
+                step,
+                format!("{why}; the VM {vmid} of this job is gone from the cluster"),
+                Left::Nothing,
+            )
+            .await;
         }
         Err(error) => {
             let text = format!(

@@ -90,13 +90,13 @@ fn what_cannot_work_is_refused_with_what_would_be_right() {
     ]
     .map(refusal);
     insta::assert_snapshot!(refusals.join("\n"), @r#"
-    id 5 is not between 100 and 254, the last host of the VMs' network
-    id 99 is not between 100 and 254, the last host of the VMs' network
-    id 255 is not between 100 and 254, the last host of the VMs' network
-    id 300 is not between 100 and 254, the last host of the VMs' network
-    id -1 is not between 100 and 254, the last host of the VMs' network
-    id "abc" is not between 100 and 254, the last host of the VMs' network
-    id [1] is not between 100 and 254, the last host of the VMs' network
+    id 5 is not a whole number between 100 and 254, the last host of the VMs' network
+    id 99 is not a whole number between 100 and 254, the last host of the VMs' network
+    id 255 is not a whole number between 100 and 254, the last host of the VMs' network
+    id 300 is not a whole number between 100 and 254, the last host of the VMs' network
+    id -1 is not a whole number between 100 and 254, the last host of the VMs' network
+    id "abc" is not a whole number between 100 and 254, the last host of the VMs' network
+    id [1] is not a whole number between 100 and 254, the last host of the VMs' network
     name "web 1" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "web-1"
     name "a\"b" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "a-b"
     name "a;b" is not a DNS name (letters, digits, '-' inside, dots between labels of at most 63 characters with -254 at the end); for example "a-b"

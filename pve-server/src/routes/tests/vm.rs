@@ -184,7 +184,7 @@ async fn a_vm_that_proxmox_is_at_work_on_is_not_destroyed() {
     let node = server.directory.path().join("pve/nodes/pve1/qemu-server");
     fs::write(node.join("121.conf"), "lock: backup\nname: db\n").unwrap();
     let rows = [("121/destroy", r#"{"force":true}"#)];
-    insta::assert_snapshot!(table(&server, &rows).await, @"");
+    insta::assert_snapshot!(table(&server, &rows).await, @r#"121/destroy {"force":true}: 409 {"success":false,"message":"please check your input: VM 121 is locked (backup): wait for what locks it; should that have died, 'qm unlock 121'"}"#);
     assert_eq!(asked(&server), "");
 }
 
@@ -307,7 +307,7 @@ async fn a_change_goes_on_when_its_caller_leaves() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(asked(&server), "begun\n");
-    insta::assert_snapshot!(told(&server, json("/api/vm/120/destroy", "")).await, @"");
+    insta::assert_snapshot!(told(&server, json("/api/vm/120/destroy", "")).await, @r#"409 {"success":false,"message":"please check your input: VM 120 is being worked on by a job or another request: wait for it, or cancel the job"}"#);
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     server.app.stop();
