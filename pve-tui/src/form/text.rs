@@ -65,16 +65,21 @@ pub(crate) fn wrapped_command(command: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = command;
     while Span::raw(rest).width() > width {
-        let mut quoted = false;
+        let (mut quoted, mut escaped) = (false, false);
         let mut cuts = Vec::new();
         for (at, c) in rest.char_indices() {
             if Span::raw(&rest[..at]).width() > room {
                 break;
             }
-            quoted ^= c == '\'';
-            // Within quotes a backslash would be one.
-            if !quoted && at > 0 {
+            // Within quotes a backslash would be one, and so would it after another.
+            if !quoted && !escaped && at > 0 {
                 cuts.push(at);
+            }
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if !quoted => escaped = true,
+                '\'' => quoted = !quoted,
+                _ => {}
             }
         }
         // An option stays with its value where that can be.
@@ -107,13 +112,18 @@ mod tests {
             "printf '%s|' create 105 --ide2 'local:iso/a b c d e f g.iso,media=cdrom' --cores 2",
             "printf '%s|' /nodes/a-very-long-name-of-a-node-that-has-no-blank/qemu --vmid 105",
             "printf '%s|' a",
+            r"printf '%s|' set 105 --name 'it'\''s' --description 'they'\''re '\'' here' --cores 2",
+            r"printf '%s|' --tags 'it'\''s;they'\''re;we'\'''\''ve;a\b\' --args '\'\''\' --cores 2",
+            r"printf '%s|' 'a;b;c;d;e;f;g;h;i;j;k'\'''\'''\'''\'''\'''\'''\'''\''l;m;n;o;p;q;r'",
         ];
         for command in commands {
-            for width in [20, 31, 37, 44, 53, 60, 79] {
+            for width in 12..80 {
                 let lines = wrapped_command(command, width);
                 assert_eq!(run(&lines.join("\n")), run(command), "{lines:?}");
-                let long = lines.iter().filter(|line| Span::raw(*line).width() > width);
-                assert!(long.count() == 0 || command.contains("iso"), "{lines:?}");
+                // A quotation is not broken, however long it is.
+                let is_long = |line: &&String| Span::raw(line.as_str()).width() > width;
+                let mut long = lines.iter().filter(is_long);
+                assert!(long.all(|line| line.contains('\'')), "{width}: {lines:?}");
             }
         }
     }
