@@ -42,9 +42,10 @@ const CHUNK: usize = 256 * 1024;
 impl Storage<'_> {
     /// Uploads a file; `progress` hears how many bytes have gone out.
     ///
-    /// `POST /nodes/{node}/storage/{storage}/upload`. The answer is a task. There is no limit to the
-    /// time. The source must end after [`UploadFile::length`] bytes. Prefer an API token: servers have been seen to drop uploads of a session without an
-    /// answer, which is [`Error::UnknownOutcome`](crate::Error::UnknownOutcome).
+    /// `POST /nodes/{node}/storage/{storage}/upload`. The answer is a task. There is no limit to
+    /// the time. The source must end after [`UploadFile::length`] bytes. Prefer an API token:
+    /// servers have been seen to drop uploads of a session without an answer, which is
+    /// [`Error::UnknownOutcome`](crate::Error::UnknownOutcome).
     pub async fn upload(
         &self,
         file: &UploadFile,

@@ -8,13 +8,11 @@ use pve_api::Fingerprint;
 use pve_provision::Event;
 use pve_provision::create::Draft;
 use pve_provision::create::End;
-use pve_provision::create::Field;
 use pve_provision::create::Found;
 use pve_provision::create::Plan;
 use pve_provision::create::Query;
 use pve_provision::create::Stage;
 use pve_provision::create::Template;
-use pve_provision::create::Value;
 
 use crate::drawn::Drawn;
 use crate::drawn::Spot;
@@ -218,7 +216,7 @@ fn enter(model: &mut Model, account: &str) -> Option<Effect> {
     let at = model.login.addresses().to_vec();
     if !at.iter().any(|address| model.at.contains(address)) {
         // What was made, or was not, lies at the other server: nothing of it can go on here.
-        model.progress = None;
+        let_go(model);
         if let Some(wizard) = &mut model.wizard {
             wizard.sheet.complaints.clear();
         }
@@ -366,23 +364,23 @@ fn take(model: &mut Model, offer: Offer) -> Option<Effect> {
             Some(Effect::Create(Box::new(progress.plan.clone()), stage))
         }
         Offer::TakeNumber(vmid) => {
-            let wizard = model.wizard.as_mut()?;
-            let wish = wizard.say(Field::Vmid.into(), Value::Number(vmid.get().into()));
-            if let Ok(plan) = &wizard.sheet.plan {
-                let plan = Box::new(plan.clone());
-                return fulfil(model, Some(wizard::Wish::Create(plan)));
+            let wish = model.wizard.as_mut()?.take_number(vmid);
+            if !matches!(wish, Some(wizard::Wish::Create(_))) {
+                back(model);
             }
-            back(model);
             fulfil(model, wish)
         }
         Offer::GoTo(key) => {
             back(model);
-            model.wizard.as_mut()?.go_to(key);
-            None
+            let wizard = model.wizard.as_mut()?;
+            wizard.go_to(key);
+            let wish = wizard.begin();
+            fulfil(model, wish)
         }
         Offer::Back => {
             back(model);
-            None
+            let wish = model.wizard.as_mut()?.begin();
+            fulfil(model, wish)
         }
         Offer::Another => {
             back(model);
@@ -393,6 +391,15 @@ fn take(model: &mut Model, offer: Offer) -> Option<Effect> {
 }
 
 fn back(model: &mut Model) {
-    model.progress = None;
+    let_go(model);
     model.part = Part::Wizard;
+}
+
+/// Turns away from a VM. Where nobody knows whether it was made its number is kept, so that a new
+/// try meets it instead of making a second one.
+fn let_go(model: &mut Model) {
+    let Some(progress) = model.progress.take() else { return };
+    if let (Some(End::Unknown { .. }), Some(wizard)) = (&progress.end, &mut model.wizard) {
+        wizard.keep_number(progress.plan.vmid());
+    }
 }

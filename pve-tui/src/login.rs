@@ -227,7 +227,9 @@ impl Login {
     /// Whether these are its addresses, in whatever order.
     fn is_at(&self, addresses: &[Address]) -> bool {
         let own = self.addresses();
-        own.len() == addresses.len() && own.iter().all(|address| addresses.contains(address))
+        own.len() == addresses.len()
+            && own.iter().all(|address| addresses.contains(address))
+            && addresses.iter().all(|address| own.contains(address))
     }
 
     /// Takes a key.
@@ -344,7 +346,7 @@ impl Login {
         if !self.is_at(addresses) {
             return None;
         }
-        let wish = self.sheet.judge(shown);
+        let wish = self.sheet.judge(addresses, shown);
         match self.sheet.connection {
             // What is asked for must not be answered by a key that was meant for something else.
             Connection::Asking(_) | Connection::Changed(..) => self.form.go_to(Entry::Refuse),
@@ -358,6 +360,10 @@ impl Login {
     pub(crate) fn realms(&mut self, addresses: &[Address], realms: Result<Vec<Domain>, String>) {
         if self.is_at(addresses) {
             self.sheet.take_realms(realms);
+            // What kept somebody from going on is over.
+            if *self.form.focus() == Entry::LogIn {
+                self.form.go_to(Entry::LogIn);
+            }
         }
     }
 

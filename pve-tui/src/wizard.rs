@@ -6,6 +6,7 @@ mod rows;
 mod sheet;
 
 use crossterm::event::KeyEvent;
+use pve_api::Vmid;
 use pve_provision::create::Answers;
 use pve_provision::create::Draft;
 use pve_provision::create::Facts;
@@ -160,10 +161,24 @@ impl Wizard {
         self.sheet.refresh()
     }
 
-    /// Says something that was not typed into the form.
-    pub(crate) fn say(&mut self, key: Key, value: Value) -> Option<Wish> {
-        self.sheet.change(|draft| draft.say(key, value));
-        self.sheet.refresh()
+    /// Takes this number and makes the VM; what else is wrong is asked about first.
+    pub(crate) fn take_number(&mut self, vmid: Vmid) -> Option<Wish> {
+        self.sheet.change(|draft| draft.say(Field::Vmid, u64::from(vmid.get())));
+        self.sheet.resolve();
+        match &self.sheet.plan {
+            // Nothing is asked meanwhile, so nothing may count as asked.
+            Ok(plan) => Some(Wish::Create(Box::new(plan.clone()))),
+            Err(_) => self.sheet.ask(),
+        }
+    }
+
+    /// Keeps a number that was only proposed, however much is undone.
+    pub(crate) fn keep_number(&mut self, vmid: Vmid) {
+        for draft in self.sheet.past.iter_mut().chain([&mut self.sheet.draft]) {
+            if draft.said(Field::Vmid.into()).is_none() {
+                draft.say(Field::Vmid, u64::from(vmid.get()));
+            }
+        }
     }
 
     /// Puts the focus on a field, wherever it is.

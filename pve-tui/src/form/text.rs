@@ -63,30 +63,47 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
 pub(crate) fn wrapped_command(command: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(2).max(1);
     let mut lines = Vec::new();
-    let mut rest = command;
-    while Span::raw(rest).width() > width {
-        let mut quoted = false;
-        let mut cuts = Vec::new();
+    let mut rest = command.to_owned();
+    while Span::raw(&rest).width() > width {
+        let (mut quoted, mut escaped) = (false, false);
+        let (mut cuts, mut within) = (Vec::new(), None);
         for (at, c) in rest.char_indices() {
             if Span::raw(&rest[..at]).width() > room {
                 break;
             }
-            quoted ^= c == '\'';
-            // Within quotes a backslash would be one.
-            if !quoted && at > 0 {
+            // Within quotes a backslash would be one, and so would it after another.
+            if !quoted && !escaped && at > 0 {
                 cuts.push(at);
+            }
+            if quoted && at > 1 {
+                within = Some(at);
+            }
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if !quoted => escaped = true,
+                '\'' => quoted = !quoted,
+                _ => {}
             }
         }
         // An option stays with its value where that can be.
         let last = |start: &str| cuts.iter().rev().find(|at| rest[**at..].starts_with(start));
         let at = last(" --").or_else(|| last(" ")).or(cuts.last());
-        let Some(at) = at.copied() else { break };
-        let (line, left) = rest.split_at(at);
-        rest = left;
-        lines.push(format!("{line}{}\\", if rest.starts_with(' ') { " " } else { "" }));
-        rest = rest.strip_prefix(' ').unwrap_or(rest);
+        match (at, within) {
+            (Some(at), _) => {
+                let (line, left) = rest.split_at(*at);
+                let blank = if left.starts_with(' ') { " " } else { "" };
+                lines.push(format!("{line}{blank}\\"));
+                rest = String::from(left.strip_prefix(' ').unwrap_or(left));
+            }
+            // A quotation that is longer than a line becomes two that touch.
+            (None, Some(at)) => {
+                lines.push(format!("{}'\\", &rest[..at]));
+                rest = format!("'{}", &rest[at..]);
+            }
+            (None, None) => break,
+        }
     }
-    lines.push(rest.to_owned());
+    lines.push(rest);
     lines
 }
 
@@ -107,13 +124,16 @@ mod tests {
             "printf '%s|' create 105 --ide2 'local:iso/a b c d e f g.iso,media=cdrom' --cores 2",
             "printf '%s|' /nodes/a-very-long-name-of-a-node-that-has-no-blank/qemu --vmid 105",
             "printf '%s|' a",
+            r"printf '%s|' set 105 --name 'it'\''s' --description 'they'\''re '\'' here' --cores 2",
+            r"printf '%s|' --tags 'it'\''s;they'\''re;we'\'''\''ve;a\b\' --args '\'\''\' --cores 2",
+            r"printf '%s|' 'a;b;c;d;e;f;g;h;i;j;k'\'''\'''\'''\'''\'''\'''\'''\''l;m;n;o;p;q;r'",
         ];
         for command in commands {
-            for width in [20, 31, 37, 44, 53, 60, 79] {
+            for width in 12..80 {
                 let lines = wrapped_command(command, width);
                 assert_eq!(run(&lines.join("\n")), run(command), "{lines:?}");
-                let long = lines.iter().filter(|line| Span::raw(*line).width() > width);
-                assert!(long.count() == 0 || command.contains("iso"), "{lines:?}");
+                let mut widths = lines.iter().map(|line| Span::raw(line.as_str()).width());
+                assert!(widths.all(|wide| wide <= width), "{width}: {lines:?}");
             }
         }
     }

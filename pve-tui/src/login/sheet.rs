@@ -68,7 +68,7 @@ impl Sheet {
         }
         self.connection = Connection::Probing;
         (self.realms, self.realms_state) = (Vec::new(), State::Loading);
-        (self.remember, self.unreached) = (Vec::new(), Vec::new());
+        self.unreached = Vec::new();
         self.forget_secrets();
         Some(Wish::Probe(self.addresses.clone()))
     }
@@ -173,6 +173,10 @@ impl Sheet {
         if self.user.is_empty() {
             return missing(Entry::User, "the user is missing");
         }
+        if self.realms_state == State::Loading && self.user.contains('@') {
+            let text = "the realms are still being asked for: which one is meant is not known yet";
+            return missing(Entry::LogIn, text);
+        }
         self.split_user();
         let user = match self.realm.parse().map(|realm| UserId::new(&self.user, realm)) {
             Ok(Ok(user)) => user,
@@ -188,9 +192,11 @@ impl Sheet {
 
     /// What is worth remembering of this login.
     pub(super) fn keep(&self) -> Kept {
+        // Somebody may have been at another server before, and not logged in there.
+        let here = |(address, _): &&(Address, Fingerprint)| self.addresses.contains(address);
         Kept {
             addresses: self.addresses.clone(),
-            pins: self.remember.clone(),
+            pins: self.remember.iter().filter(here).cloned().collect(),
             user: self.user.clone(),
             realm: self.realm.clone(),
         }

@@ -59,11 +59,16 @@ pub(crate) struct Asking {
 }
 
 impl Sheet {
-    /// Judges what the addresses showed; those that cannot be reached do not matter as long as one
-    /// can.
-    pub(super) fn judge(&mut self, shown: Vec<Result<Shown, String>>) -> Option<Wish> {
+    /// Judges what these addresses showed, each in its place; those that cannot be reached do not
+    /// matter as long as one can.
+    pub(super) fn judge(
+        &mut self,
+        addresses: &[Address],
+        shown: Vec<Result<Shown, String>>,
+    ) -> Option<Wish> {
         let (mut reached, mut reasons, mut away) = (Vec::new(), Vec::new(), Vec::new());
-        for (address, shown) in self.addresses.iter().cloned().zip(shown) {
+        // Not in the order of our own, which an earlier answer may have changed.
+        for (address, shown) in addresses.iter().cloned().zip(shown) {
             match shown {
                 Ok(shown) => reached.push((address, shown)),
                 Err(reason) => {
@@ -122,7 +127,11 @@ impl Sheet {
         let (address, shown) = asking.open.remove(0);
         asking.pins.push(shown.fingerprint);
         if remember {
-            self.remember.push((address, shown.fingerprint));
+            // It holds from now on, and not only after the next start.
+            for pins in [&mut self.pins, &mut self.remember] {
+                pins.retain(|(pinned, _)| *pinned != address);
+                pins.push((address.clone(), shown.fingerprint));
+            }
         }
         if asking.open.is_empty() {
             self.connection = Connection::Trusted(Trust::Fingerprints(asking.pins.clone()));

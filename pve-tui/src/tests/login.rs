@@ -337,6 +337,87 @@ fn of_several_addresses_each_certificate_is_asked_about_and_those_that_answer_co
 }
 
 #[test]
+fn a_certificate_stays_with_its_address_however_many_answers_are_on_their_way() {
+    let other = "AB".repeat(32);
+    let two = "pve1.example.org,pve2.example.org";
+    let mut pilot = Pilot::at_login(Vec::new());
+    pilot.type_text(two);
+    pilot.press("Enter Home Ctrl-r");
+    assert!(matches!(&*pilot.wishes, [Wish::Probe(_), Wish::Probe(_)]));
+    let away = || Err("cannot connect to pve1.example.org:8006: connection refused".to_owned());
+    pilot.send(Message::Probed(at(two), vec![away(), Ok(shown(PIN, false))]));
+    assert!(pilot.screen().contains("pve2.example.org:8006"), "{}", pilot.screen());
+    // The first one is there meanwhile.
+    let answers = vec![Ok(shown(&other, false)), Ok(shown(PIN, false))];
+    pilot.send(Message::Probed(at(two), answers));
+    let screen = pilot.screen();
+    assert!(screen.contains("pve1.example.org:8006") && screen.contains("AB:AB"), "{screen}");
+    pilot.press("End Enter End Enter");
+    pilot.type_text("root");
+    pilot.press("Enter x Enter");
+    let Some(Wish::Password { keep, .. }) = pilot.wishes.pop() else { panic!("no login") };
+    let pins = [other.parse().unwrap(), PIN.parse().unwrap()];
+    assert_eq!(keep.pins, at(two).into_iter().zip(pins).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_remembered_holds_at_once_and_is_kept_by_the_login_that_follows() {
+    let other = "AB".repeat(32);
+    let begin = |keys: &str| {
+        let mut pilot = named();
+        pilot.shows(PIN, false);
+        pilot.press(keys);
+        pilot.press("Home Ctrl-r");
+        pilot
+    };
+    let mut pilot = begin("End Enter");
+    pilot.shows(&other, true);
+    assert!(pilot.screen().contains("REFUSED"), "{}", pilot.screen());
+    assert!(matches!(pilot.wishes.last(), Some(Wish::Probe(_))), "nothing but a look was sent");
+    // At another server meanwhile.
+    let mut pilot = begin("End Enter");
+    pilot.shows(PIN, false);
+    for (server, pins) in [("192.0.2.9", 0), ("pve1.example.org", 1)] {
+        pilot.press("Home");
+        pilot.type_text(server);
+        pilot.press("Enter");
+        let certificate = shown(PIN, server == "192.0.2.9");
+        pilot.send(Message::Probed(at(server), vec![Ok(certificate)]));
+        pilot.press("End Up Up");
+        pilot.type_text("root");
+        pilot.press("Enter x Enter");
+        let Some(Wish::Password { keep, .. }) = pilot.wishes.pop() else {
+            panic!("no login: {}", pilot.screen())
+        };
+        assert_eq!((keep.addresses, keep.pins.len()), (at(server), pins));
+        pilot.send(Message::Reached(Err("not accepted".to_owned())));
+    }
+    // What was accepted once is asked about again.
+    let mut pilot = begin("Down Enter");
+    pilot.shows(PIN, false);
+    assert!(pilot.screen().contains("[ Remember ]"), "{}", pilot.screen());
+}
+
+#[test]
+fn an_account_that_is_typed_whole_waits_for_the_realms() {
+    for (answer, whole) in [(Ok(realms()), "ops@pve"), (Err("away".to_owned()), "ops@pve")] {
+        let mut pilot = named();
+        pilot.shows(PIN, true);
+        pilot.type_text("ops@pve");
+        pilot.press("Enter x Enter");
+        assert!(!pilot.wishes.iter().any(|wish| matches!(wish, Wish::Password { .. })));
+        let screen = pilot.screen();
+        assert!(screen.contains("the realms are still being asked for"), "{screen}");
+        pilot.send(Message::Realms(at("pve1.example.org"), answer));
+        assert!(!pilot.screen().contains("still being asked for"), "{}", pilot.screen());
+        // The password was not lost.
+        pilot.press("Enter");
+        let Some(Wish::Password { user, .. }) = pilot.wishes.pop() else { panic!("no login") };
+        assert_eq!(user.to_string(), whole);
+    }
+}
+
+#[test]
 fn one_changed_certificate_among_several_refuses_them_all() {
     let pins = vec![(at("pve2.example.org")[0].clone(), "AB".repeat(32).parse().unwrap())];
     let mut pilot = Pilot::at_login(Vec::new());

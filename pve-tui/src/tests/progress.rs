@@ -169,6 +169,60 @@ fn an_unknown_outcome_is_looked_at_before_anything_is_repeated() {
 }
 
 #[test]
+fn a_vm_that_may_be_there_keeps_its_number_wherever_somebody_logs_in_then() {
+    // Before anybody looked whether the number is free, and after.
+    for silent in [Vec::new(), vec!["IsFree"]] {
+        // Back and in again; or in again at another node, because this one is away.
+        for server in ["pve1.example.org", "pve2.example.org"] {
+            let mut pilot = creating();
+            (pilot.world.next_id, pilot.world.silent) = (106, silent.clone());
+            let failure = failure(Step::CreatingThroughApi, "the session has ended", Remedy::LogIn);
+            end(&mut pilot, End::Unknown { failure, resume: Stage::Create });
+            if server == "pve1.example.org" {
+                pilot.press("Down Enter Ctrl-g");
+            } else {
+                pilot.press("Enter Home");
+                pilot.type_text(server);
+                pilot.press("Enter");
+                pilot.send(Message::Probed(at(server), vec![Ok(shown(PIN, true))]));
+            }
+            assert_eq!(pilot.model.part, Part::Login);
+            let reached = crate::login::Reached::In("root@pam".to_owned());
+            pilot.send(Message::Reached(Ok(reached)));
+            assert_eq!(pilot.model.part, Part::Wizard);
+            // However much is undone.
+            for undone in [false, true] {
+                if undone {
+                    pilot.press("Ctrl-u Ctrl-u");
+                }
+                let sheet = &pilot.model.wizard.as_ref().unwrap().sheet;
+                assert_eq!(sheet.facts.next_id().there().unwrap().get(), 106);
+                assert_eq!(sheet.answers.number(Field::Vmid), Some(105));
+                assert_eq!(sheet.plan.is_err(), silent.is_empty(), "taken, if that is known");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_that_is_taken_at_once_is_looked_at_when_somebody_is_back() {
+    let mut pilot = creating();
+    let remedy = Remedy::TakeNumber(Some("106".parse().unwrap()));
+    let taken = failure(Step::CreatingThroughApi, "VM 105 already exists", remedy);
+    end(&mut pilot, End::NothingMade(taken));
+    pilot.press("Enter");
+    assert_eq!(pilot.creates.len(), 2);
+    pilot.world.next_id = 107;
+    let failed = failure(Step::CreatingThroughApi, "no space left", Remedy::None);
+    end(&mut pilot, End::NothingMade(failed));
+    pilot.press("Down Enter");
+    let sheet = &pilot.model.wizard.as_ref().unwrap().sheet;
+    assert_eq!(sheet.facts.open().count(), 0, "all that counts as asked was answered");
+    let taken = sheet.facts.is_free("106".parse().unwrap()).there();
+    assert_eq!((pilot.model.part, taken), (Part::Wizard, Some(&false)));
+}
+
+#[test]
 fn a_session_that_died_is_taken_up_again_where_it_was() {
     let mut pilot = creating();
     let failure = failure(Step::CreatingThroughApi, "the session has ended", Remedy::LogIn);

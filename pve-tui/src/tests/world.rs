@@ -19,6 +19,8 @@ pub(super) struct World {
     pub(super) pools: Json,
     pub(super) cpu_models: Json,
     pub(super) permissions: Json,
+    /// The lowest free number; those above it are free, too.
+    pub(super) next_id: u32,
     /// Queries that fail, by the first word of their debug text, with the reason.
     pub(super) failing: BTreeMap<&'static str, &'static str>,
     /// Queries that are never answered.
@@ -88,6 +90,7 @@ impl Default for World {
                 { "name": "x86-64-v2-AES", "vendor": "default" },
             ]),
             permissions: granted(&[]),
+            next_id: 105,
             failing: BTreeMap::new(),
             silent: Vec::new(),
         }
@@ -135,8 +138,8 @@ impl World {
                 &json!([{ "id": "cluster", "name": "lab", "type": "cluster", "quorate": 1 }]),
             )),
             Query::Nodes => Found::Nodes(read(&self.nodes)),
-            Query::NextId => Found::NextId("105".parse().unwrap()),
-            Query::IsFree(vmid) => Found::IsFree(vmid.get() >= 105),
+            Query::NextId => Found::NextId(self.next_id.try_into().unwrap()),
+            Query::IsFree(vmid) => Found::IsFree(vmid.get() >= self.next_id),
             Query::Pools => Found::Pools(read(&self.pools)),
             Query::Options => {
                 Found::Options(read(&json!({ "allowed-tags": ["nixos", "production", "test"] })))

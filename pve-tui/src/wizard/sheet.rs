@@ -60,12 +60,21 @@ impl Sheet {
 
     /// Resolves anew, and says what has to be asked.
     pub(super) fn refresh(&mut self) -> Option<Wish> {
+        self.resolve();
+        self.ask()
+    }
+
+    pub(super) fn resolve(&mut self) {
         self.answers = resolve(&self.draft, &self.facts);
         self.plan = Plan::new(&self.answers, &self.facts);
         self.privileges = match (&self.plan, self.facts.permissions()) {
             (Ok(plan), Fact::There(granted)) => Privileges::new(plan, granted, &self.facts.account),
             _ => Privileges::default(),
         };
+    }
+
+    /// What has to be asked; from now on it counts as asked.
+    pub(super) fn ask(&mut self) -> Option<Wish> {
         let queries = self.facts.ask(&self.draft);
         (!queries.is_empty()).then_some(Wish::Ask(queries))
     }
