@@ -1,5 +1,7 @@
 //! From a profile to a client that is logged in: trust first, then the account.
 
+mod trust;
+
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +10,6 @@ use anyhow::Context as _;
 use anyhow::Result;
 use anyhow::bail;
 use pve_api::ApiToken;
-use pve_api::Certificate;
 use pve_api::Challenge;
 use pve_api::Client;
 use pve_api::Domain;
@@ -17,8 +18,6 @@ use pve_api::Error;
 use pve_api::Fingerprint;
 use pve_api::Login;
 use pve_api::Server;
-use pve_api::Settings;
-use pve_api::Trust;
 use pve_api::UserId;
 use secrecy::ExposeSecret as _;
 use secrecy::SecretString;
@@ -26,6 +25,7 @@ use secrecy::SecretString;
 use crate::profile::Files;
 use crate::profile::Profile;
 use crate::prompt::Ask;
+use trust::Known;
 
 /// Where the server is and who asks.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -100,15 +100,9 @@ pub async fn connect(
     ask: &mut impl Ask,
 ) -> Result<Client, Refusal> {
     let profile = profile(place, files).map_err(Refusal::Input)?;
-    let addresses = profile.addresses().map_err(Refusal::Input)?;
-    let trust = profile.trust(files).map_err(Refusal::Input)?;
-    let mut settings = match addresses.first() {
-        Some(first) => Settings::new(first.clone(), trust),
-        None => return Err(Refusal::Input(anyhow::anyhow!("the server has no address"))),
-    };
-    settings.addresses = addresses;
+    let known = Known::new(&profile, files).map_err(Refusal::Input)?;
     // Nothing secret is asked for, or sent, before the server is known to be the right one.
-    let server = trusted(settings, files, ask).await.map_err(Refusal::Server)?;
+    let server = known.trusted(files, ask).await.map_err(Refusal::Server)?;
     let account = account(place, &profile, secrets, ask).map_err(Refusal::Input)?;
     log_in(&server, account, ask).await.map_err(Refusal::Server)
 }
@@ -163,49 +157,6 @@ fn secret_file(path: &PathBuf) -> Result<SecretString> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n']).to_owned()))
-}
-
-/// A server whose certificate is trusted: known, or accepted now by a person who saw it.
-async fn trusted(mut settings: Settings, files: &Files, ask: &mut impl Ask) -> Result<Server> {
-    let server = Server::new(&settings)?;
-    let was_pinned = matches!(settings.trust, Trust::Fingerprints(_));
-    let certificate = match server.realms().await {
-        Err(Error::Untrusted { certificate, .. }) => certificate,
-        Ok(_) => return Ok(server),
-        Err(error) => return Err(error.into()),
-    };
-    let address = settings.addresses[0].clone();
-    if was_pinned {
-        bail!(
-            "{address} shows another certificate than the one that was accepted: {}; somebody may \
-             be in between. If it was renewed, give the new one by --fingerprint, or change it in {}",
-            certificate.fingerprint,
-            files.directory.display()
-        );
-    }
-    if !ask.is_there() {
-        bail!(
-            "the certificate of {address} is not trusted; if its fingerprint is right, give \
-             --fingerprint {}",
-            certificate.fingerprint
-        );
-    }
-    let question = format!("{}\nAccept it? [yes, once, no]", shown(&certificate));
-    match ask.line(&question)?.to_ascii_lowercase().as_str() {
-        "yes" => files.remember(&address, certificate.fingerprint)?,
-        "once" => {}
-        _ => bail!("the certificate of {address} was not accepted"),
-    }
-    settings.trust = Trust::Fingerprints(vec![certificate.fingerprint]);
-    Ok(Server::new(&settings)?)
-}
-
-fn shown(certificate: &Certificate) -> String {
-    format!(
-        "The server shows a certificate that nobody vouches for:\n  subject      {}\n  issuer       \
-         {}\n  fingerprint  {}",
-        certificate.subject, certificate.issuer, certificate.fingerprint
-    )
 }
 
 async fn log_in(server: &Server, account: Account, ask: &mut impl Ask) -> Result<Client> {

@@ -51,9 +51,14 @@ async fn main() -> ExitCode {
     }
 }
 
+/// A variable of the environment; an empty one is as good as none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 async fn show(mut options: pve_tui::Options, files: Files) -> ExitCode {
     if options.server.is_empty() {
-        options.server.extend(std::env::var("PVE_SERVER").ok().filter(|server| !server.is_empty()));
+        options.server.extend(variable("PVE_SERVER"));
     }
     match Box::pin(pve_tui::run(options, files)).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,11 +69,11 @@ async fn show(mut options: pve_tui::Options, files: Files) -> ExitCode {
 async fn create(mut options: Options, files: &Files) -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
-    let secret = |name| std::env::var(name).ok().map(SecretString::from);
+    let secret = |name| variable(name).map(SecretString::from);
     let secrets = Secrets { token: secret("PVE_TOKEN"), password: secret("PVE_PASSWORD") };
     let place = &mut options.place;
-    place.server = place.server.take().or_else(|| std::env::var("PVE_SERVER").ok());
-    if let (None, Ok(user)) = (&place.user, std::env::var("PVE_USER")) {
+    place.server = place.server.take().or_else(|| variable("PVE_SERVER"));
+    if let (None, Some(user)) = (&place.user, variable("PVE_USER")) {
         match user.parse() {
             Ok(user) => place.user = Some(user),
             Err(error) => return complain(&format!("PVE_USER: {error}")),

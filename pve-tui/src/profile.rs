@@ -26,7 +26,6 @@ use anyhow::Result;
 use anyhow::bail;
 use pve_api::Address;
 use pve_api::Fingerprint;
-use pve_api::Trust;
 use pve_api::UserId;
 use serde::Deserialize;
 
@@ -157,18 +156,6 @@ impl Profile {
     pub fn addresses(&self) -> Result<Vec<Address>> {
         self.addresses.iter().map(|text| Ok(text.parse()?)).collect()
     }
-
-    /// What is trusted before anybody is asked.
-    pub fn trust(&self, files: &Files) -> Result<Trust> {
-        if let Some(path) = &self.ca_file {
-            return Ok(Trust::CaFile(path.clone()));
-        }
-        let mut pins = self.fingerprints.clone();
-        for address in self.addresses()? {
-            pins.extend(files.pin(&address)?);
-        }
-        Ok(if pins.is_empty() { Trust::System } else { Trust::Fingerprints(pins) })
-    }
 }
 
 #[cfg(test)]
@@ -205,9 +192,5 @@ mod tests {
         files.remember(&here, PIN.parse().unwrap()).unwrap();
         assert_eq!(files.pin(&here).unwrap(), Some(PIN.parse().unwrap()));
         assert_eq!(files.pin(&there).unwrap(), None);
-        let profile = Profile { addresses: vec!["192.0.2.1".to_owned()], ..Profile::default() };
-        assert_eq!(profile.trust(&files).unwrap(), Trust::Fingerprints(vec![PIN.parse().unwrap()]));
-        let other = Profile { addresses: vec!["192.0.2.2".to_owned()], ..Profile::default() };
-        assert_eq!(other.trust(&files).unwrap(), Trust::System);
     }
 }

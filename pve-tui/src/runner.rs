@@ -312,7 +312,7 @@ async fn try_token(server: &Server, token: &SecretString, keep: Kept) -> Reply {
 }
 
 /// Why no certificate could be had.
-fn unreachable(error: &ProbeError) -> String {
+pub(crate) fn unreachable(error: &ProbeError) -> String {
     let mut cause: &dyn StdError = error;
     while let Some(source) = cause.source() {
         cause = source;

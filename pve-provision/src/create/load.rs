@@ -58,12 +58,21 @@ async fn find(client: &Client, query: &Query) -> Result<Found> {
     })
 }
 
-/// An error with its causes, as one sentence; of a connection with the first cause alone, since
+/// An error with its causes, as one sentence; of a connection without the causes in between, since
 /// which of its layers told us is nobody's concern.
 pub fn explain(error: &Error) -> String {
     let causes = successors(error.source(), |cause| (*cause).source()).map(ToString::to_string);
     let causes: Vec<String> = match error {
-        Error::NotSent { .. } | Error::UnknownOutcome { .. } | Error::Interrupted { .. } => {
+        // The first one is our own: which address it was, or that it was about the session.
+        Error::NotSent { .. } => {
+            let mut causes: Vec<String> = causes.collect();
+            if causes.len() > 2 {
+                causes.drain(1..causes.len() - 1);
+            }
+            causes.dedup();
+            causes
+        }
+        Error::UnknownOutcome { .. } | Error::Interrupted { .. } => {
             causes.last().into_iter().collect()
         }
         _ => causes.collect(),

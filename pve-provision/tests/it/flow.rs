@@ -133,7 +133,7 @@ async fn a_ticket_that_dies_on_the_last_screen_loses_nothing() {
     assert_eq!(ran.end, End::Made { warnings: Vec::new() });
 }
 
-async fn log_in(scene: &Scene) -> pve_api::Client {
+pub(crate) async fn log_in(scene: &Scene) -> pve_api::Client {
     let user = "root@pam".parse().unwrap();
     match scene.server.door().login(&user, &"secret".to_owned().into()).await.unwrap() {
         pve_api::Login::Done(client) => client,

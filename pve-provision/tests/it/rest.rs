@@ -6,9 +6,11 @@ use pve_provision::create::Stage;
 
 use crate::flow::HA;
 use crate::flow::error;
+use crate::flow::log_in;
 use crate::scene::Departures;
 use crate::scene::Ran;
 use crate::scene::Scene;
+use crate::scene::ticket;
 use crate::server::Reply;
 
 const START: &str = "POST /nodes/pve1/qemu/105/status/start";
@@ -162,4 +164,47 @@ async fn what_is_under_ha_already_is_left_and_a_lost_answer_is_looked_up() {
         finished(vec![there(), (RESOURCE, error(403, "Permission check failed (/, Sys.Audit)"))])
             .await;
     assert_eq!(ran.end, End::Made { warnings: Vec::new() }, "it need not be readable");
+}
+
+#[tokio::test]
+async fn a_session_that_ends_while_the_start_is_waited_for_is_no_reason_to_wait() {
+    let dead = || error(401, "permission denied - invalid PVE ticket");
+    let scene = Scene::start("9.1", vec![("POST /access/ticket", ticket())]).await;
+    let client = log_in(&scene).await;
+    let plan = scene.plan(&["confirm.start=yes"]).await;
+    for start in [Reply::data(WISH), error(596, "Connection timed out")] {
+        scene.depart(vec![
+            status("stopped", MANAGED),
+            (START, start),
+            (STATUS, dead()),
+            ("POST /access/ticket", dead()),
+        ]);
+        let ran = scene.run_as(&client, &plan, Stage::Finish).await;
+        let End::Incomplete(failures) = &ran.end else { panic!("{:?}", ran.end) };
+        assert_eq!(failures[0].remedy, Remedy::LogIn, "{}", ran.events);
+        let reason = &failures[0].reason;
+        assert!(
+            reason.contains("the session has ended") && !reason.contains(" s later"),
+            "{reason}"
+        );
+        scene.depart(vec![("POST /access/ticket", ticket())]);
+        assert!(client.adopt(&log_in(&scene).await));
+    }
+}
+
+#[tokio::test]
+async fn what_ha_refuses_for_good_is_sent_once_and_what_may_pass_is_told_once() {
+    for (refusal, for_good) in [
+        (error(500, "create resource failed: something is broken"), true),
+        (error(596, "Connection timed out"), false),
+        (error(500, "cluster not ready - no quorum?"), false),
+    ] {
+        let all = (0..200).map(|_| (HA, refusal.clone())).collect();
+        let (ran, _) = finished(all).await;
+        assert!(matches!(ran.end, End::Incomplete(_)), "{:?}", ran.end);
+        let sent = ran.writes.iter().filter(|line| **line == HA).count();
+        assert_eq!(sent == 1, for_good, "{sent} times: {}", ran.events);
+        let told = ran.events.matches("trying again").count();
+        assert_eq!(told, usize::from(!for_good), "{}", ran.events);
+    }
 }

@@ -355,6 +355,60 @@ async fn a_proposed_number_that_is_taken_is_replaced_and_one_that_was_said_is_no
 }
 
 #[tokio::test]
+async fn no_second_vm_is_made_when_the_answer_was_lost_and_the_account_made_one() {
+    let task = format!(r#"[{{"upid":"{}"}}]"#, crate::scene::CREATE);
+    let taken = r#"{"data":null,"message":"Parameter verification failed.\n","errors":{"vmid":"VM 105 already exists"}}"#;
+    let tasks = "GET /nodes/pve1/tasks?";
+    let said = said(
+        vec![
+            ("POST /nodes/pve1/qemu", Reply::status(596, "Connection timed out", "")),
+            (tasks, Reply::data("[]")),
+            (tasks, Reply::data(&task)),
+            (
+                "GET /cluster/nextid?vmid=105",
+                Reply::status(400, "Parameter verification failed.", taken),
+            ),
+            ("GET /nodes/pve1/qemu/105/config", Reply::data(r#"{"memory":"512"}"#)),
+        ],
+        options(&[]),
+        NOBODY,
+    )
+    .await;
+    assert_eq!((said.exit, said.writes.len()), (Exit::Unknown, 1), "{}", said.err);
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    use std::process::Command;
+    let home = tempfile::tempdir().unwrap();
+    for (arguments, says) in [
+        (&[][..], "which server?"),
+        (&["--server", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1: Connection refused"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pve-tui"));
+        command.args(["create", "--dry-run"]).args(arguments);
+        command.env_clear().env("HOME", home.path()).stdin(std::process::Stdio::null());
+        command.env("PVE_SERVER", "").env("PVE_USER", "");
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(says), "{told}");
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let scene = runtime.block_on(Scene::start("9.1", Vec::new()));
+    for (user, says) in [(None, "which account?"), (Some("root@pam"), "neither in PVE_PASSWORD")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pve-tui"));
+        command.args(["create", "--dry-run", "--server", &scene.server.address().to_string()]);
+        command.args(["--fingerprint", &scene.server.identity.fingerprint().to_string()]);
+        command.args(user.map(|user| format!("--user={user}")));
+        command.env_clear().env("HOME", home.path()).stdin(std::process::Stdio::null());
+        let output = command.env("PVE_TOKEN", "").env("PVE_PASSWORD", "").output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(says), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_certificate_is_shown_and_a_person_decides() {
     let nobody = said(Vec::new(), options(&[]), Person(vec!["untrusted"])).await;
     assert_eq!((nobody.exit, nobody.writes.len()), (Exit::Refused, 0));

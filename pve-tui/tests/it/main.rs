@@ -12,6 +12,7 @@ mod scene;
 #[path = "../../../pve-api/tests/it/server.rs"]
 #[expect(dead_code, reason = "it serves other tests, too")]
 mod server;
+mod trust;
 
 /// What the server's file asks of the crate that it is part of.
 mod secrets {

@@ -1,10 +1,11 @@
 //! The serial console: set, then read back.
 
+use std::error::Error as StdError;
+
 use pve_api::ConfigUpdate;
 use pve_api::Error;
 use pve_api::Property;
 use pve_api::QemuConfig;
-use pve_api::Result;
 use pve_api::property::Vga;
 use tokio::time::Instant;
 use tokio::time::sleep;
@@ -34,11 +35,12 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     }
 
     async fn set(&mut self) -> Result<(), Failure> {
+        let change = change()?;
         let until = Instant::now() + self.patience.lock;
         let mut waiting = false;
         loop {
             let qemu = self.client.node(self.node()).qemu(self.vmid());
-            let error = match qemu.set_config(&change()).await {
+            let error = match qemu.set_config(&change).await {
                 Ok(()) => return self.read_back().await,
                 Err(error) => error,
             };
@@ -58,7 +60,7 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         }
     }
 
-    async fn is_set(&self) -> Result<bool> {
+    async fn is_set(&self) -> pve_api::Result<bool> {
         let config = self.client.node(self.node()).qemu(self.vmid()).config().await?;
         Ok(has_console(&config))
     }
@@ -97,18 +99,32 @@ impl Failure {
     }
 }
 
-fn change() -> ConfigUpdate {
+/// Both settings, or neither: a display without its port shows nothing.
+fn change() -> Result<ConfigUpdate, Failure> {
+    let cannot = |error: &dyn StdError| {
+        Failure::new(STEP, format!("the settings cannot be written: {error}"))
+    };
     let mut set = QemuConfig::default();
     let display = Property::new(Vga { kind: Some("serial0".to_owned()), ..Vga::default() });
-    // The text can hold this word, and 0 is within the bounds of serial ports.
-    if display.is_err() || set.serial.insert(0, "socket").is_err() {
-        tracing::error!("no serial console can be set");
-    }
-    set.vga = display.ok();
-    ConfigUpdate::set(set)
+    set.vga = Some(display.map_err(|error| cannot(&error))?);
+    set.serial.insert(0, "socket").map_err(|error| cannot(&error))?;
+    Ok(ConfigUpdate::set(set))
 }
 
 fn has_console(config: &QemuConfig) -> bool {
     let display = config.vga.as_ref().and_then(|display| display.kind.as_deref());
     display == Some("serial0") && config.serial.get(0).is_some_and(|port| port == "socket")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_and_the_display_are_sent_together() {
+        let parameters = change().unwrap().parameters();
+        let mut sent: Vec<_> = parameters.iter().collect();
+        sent.sort_unstable();
+        assert_eq!(sent, [("serial0", Some("socket")), ("vga", Some("serial0"))]);
+    }
 }

@@ -34,6 +34,7 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     /// Gives the state in which HA has it.
     async fn add(&mut self, state: &HaState) -> Result<HaState, Failure> {
         let until = Instant::now() + self.patience.lock;
+        let mut waiting = false;
         loop {
             let vmid = self.vmid();
             let error = match self.client.cluster().ha().add(vmid, state, None).await {
@@ -50,11 +51,17 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
                     _ => {}
                 }
             }
-            // What is there already is refused as such, so it may be sent again.
-            if !(is_there || is_lost || error.is_transient()) || Instant::now() >= until {
+            // What is there already is refused as such, so it may be sent again; what is refused for
+            // good is not.
+            let is_unknown = matches!(error, Error::UnknownOutcome { .. });
+            let again = is_there || is_unknown || error.is_transient();
+            if !again || Instant::now() >= until {
                 return Err(Failure::of_call(STEP, &error));
             }
-            self.notice(STEP, format!("trying again: {}", explain(&error)));
+            if !waiting {
+                waiting = true;
+                self.notice(STEP, format!("trying again: {}", explain(&error)));
+            }
             sleep(self.patience.pause).await;
         }
     }

@@ -134,7 +134,14 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
                 Ok(warnings) => match self.whose().await {
                     Whose::Ours => Ok(Ok(self.made(warnings))),
                     Whose::Nobodys => Err(self.lost(before.clone(), "its VM is gone again")),
-                    Whose::Anothers => Err(self.anothers().await),
+                    // A comparison is no proof: what our own account made now may be ours.
+                    Whose::Anothers => {
+                        let (vmid, account) = (self.vmid(), self.client.account());
+                        let reason = format!(
+                            "a task of {account} made VM {vmid}, but not as it was asked for"
+                        );
+                        Err(self.lost(before.clone(), &reason))
+                    }
                     Whose::Unclear(reason) => Err(self.lost(before.clone(), &reason)),
                 },
                 Err(failure) if failure.already_exists() => {
@@ -190,7 +197,8 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         }
     }
 
-    /// The number is somebody else's, so the request cannot have been carried out.
+    /// The number is somebody else's and no task of our account made it, so the request cannot have
+    /// been carried out.
     async fn anothers(&mut self) -> End {
         let reason = format!("VM ID {} was taken meanwhile by another one", self.vmid());
         let mut failure = Failure::new(STEP, reason);

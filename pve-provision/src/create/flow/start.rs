@@ -1,5 +1,6 @@
 //! Starting the VM, until it runs or it is known why not.
 
+use pve_api::Error;
 use pve_api::QemuState;
 use pve_api::Upid;
 use tokio::time::Instant;
@@ -29,7 +30,11 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     /// Starts the VM.
     pub(super) async fn start(&mut self) -> Result<(), NotStarted> {
         self.started(STEP, "starting the VM");
-        let result = if self.sees_it_run().await == Ok(true) { Ok(()) } else { self.begin().await };
+        let result = if self.sees_it_run().await.is_ok_and(|runs| runs) {
+            Ok(())
+        } else {
+            self.begin().await
+        };
         let command = format!("qm start {}", self.vmid());
         match result {
             Ok(()) => {
@@ -73,7 +78,9 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
     async fn attend(&mut self, upid: &Upid, has_patience: bool) -> Result<Attended, NotStarted> {
         let exit = match self.watch(STEP, upid).await {
             Ok(exit) => exit,
-            Err(_) if self.sees_it_run().await == Ok(true) => return Ok(Attended::Done),
+            Err(_) if self.sees_it_run().await.is_ok_and(|runs| runs) => {
+                return Ok(Attended::Done);
+            }
             Err(error) => {
                 let mut failure = Failure::of_call(STEP, &error);
                 failure.reason = format!("the start goes on without us: {}", failure.reason);
@@ -101,13 +108,20 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         let until = Instant::now() + self.patience.look;
         loop {
             let seen = self.sees_it_run().await;
-            if seen == Ok(true) {
-                return Ok(());
+            match &seen {
+                Ok(true) => return Ok(()),
+                // No waiting brings a session back.
+                Err(error @ Error::NeedsLogin { .. }) => {
+                    let mut failure = Failure::of_call(STEP, error);
+                    failure.reason = format!("{so_far}, and it may start yet: {}", failure.reason);
+                    return Err(NotStarted::Unknown(failure));
+                }
+                _ => {}
             }
             if Instant::now() >= until {
                 let known = match seen {
                     Ok(_) => self.what_ha_says().await,
-                    Err(reason) => format!("its state cannot be read: {reason}"),
+                    Err(error) => format!("its state cannot be read: {}", explain(&error)),
                 };
                 let waited = self.patience.look.as_secs();
                 let reason = format!("{so_far}, and {waited} s later {known}; it may start yet");
@@ -118,11 +132,9 @@ impl<R: FnMut(Event) + Send> Run<'_, R> {
         }
     }
 
-    async fn sees_it_run(&self) -> Result<bool, String> {
-        match self.client.node(self.node()).qemu(self.vmid()).status().await {
-            Ok(status) => Ok(status.status == QemuState::Running),
-            Err(error) => Err(explain(&error)),
-        }
+    async fn sees_it_run(&self) -> pve_api::Result<bool> {
+        let status = self.client.node(self.node()).qemu(self.vmid()).status().await?;
+        Ok(status.status == QemuState::Running)
     }
 
     async fn what_ha_says(&self) -> String {
