@@ -19,26 +19,24 @@ fi
 "#;
 const NOTHING: &str = "#!/bin/sh\n";
 
-/// Runs the script over `/etc/apt` of `directory`, with the stand-ins of its `bin` before all others.
+/// Runs the script with `apt` of `directory` for `/etc/apt`, and the stand-ins of its `bin` before all
+/// other programs.
 fn run(directory: &Path) -> Output {
+    let apt = directory.join("apt");
+    let moved = |text: &str| text.replace("/etc/apt", apt.to_str().unwrap());
     let stand_ins = [("apt-get", APT_GET), ("systemctl", NOTHING), ("sleep", NOTHING)];
     let bin = directory.join("bin");
     fs::create_dir(&bin).unwrap();
     for (name, text) in stand_ins {
-        fs::write(bin.join(name), text).unwrap();
+        fs::write(bin.join(name), moved(text)).unwrap();
         fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command = Command::new("unshare");
-    command.arg("--mount");
-    if !rustix::process::geteuid().is_root() {
-        command.arg("--map-root-user");
-    }
     let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
-    let inner = r#"mount --bind "$1" /etc/apt && exec bash -s"#;
-    command.args(["bash", "-c", inner, "-"]).arg(directory.join("apt")).env("PATH", path);
+    let mut command = Command::new("bash");
+    command.arg("-s").env("PATH", path);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(DEBIAN.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(moved(DEBIAN).as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }
 
