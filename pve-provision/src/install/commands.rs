@@ -44,7 +44,7 @@ impl CommandLine {
     }
 
     /// Whether a VM is not what it seems to be while this runs.
-    pub(crate) fn leaves_its_mark(&self) -> bool {
+    pub(crate) fn changes_a_vm(&self) -> bool {
         let subcommand = self.arguments.first().map(String::as_str);
         self.program == "qm" && subcommand.is_some_and(|word| CHANGES.contains(&word))
     }

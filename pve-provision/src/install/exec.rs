@@ -130,7 +130,7 @@ impl Exec {
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .env("LC_ALL", "C");
-        let stdin = if line.leaves_its_mark() {
+        let stdin = if line.changes_a_vm() {
             Stdio::from(self.held.file.try_clone().map_err(not_run)?)
         } else {
             Stdio::null()
